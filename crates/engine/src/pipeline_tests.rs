@@ -1,6 +1,6 @@
 //! One thread and two give the same events; limits end a run; a broken source keeps what came before.
 
-use super::processing::HAND_OVER_EVERY;
+use super::processing::HAND_OVER_EVENTS;
 use super::receive::Draining;
 use super::*;
 use crate::fanout::Fanout;
@@ -69,12 +69,14 @@ impl Source for Counting {
 struct Numbers {
     seen: u64,
     end_at: u64,
+    /// Events of each datagram.
+    events: usize,
 }
 
 impl Numbers {
     /// Never ends by itself.
     fn all() -> Numbers {
-        Numbers { seen: 0, end_at: u64::MAX }
+        Numbers { seen: 0, end_at: u64::MAX, events: 1 }
     }
 }
 
@@ -83,7 +85,7 @@ impl Decoder for Numbers {
         for chunk in batch.iter().flat_map(|batch| batch.trains()).flat_map(|t| t.chunks()) {
             products.events.open_pulse(PulseTime(0));
             let n = u32::from_le_bytes(chunk.try_into().unwrap());
-            products.events.push(n, n + 1);
+            (0..self.events).for_each(|_| products.events.push(n, n + 1));
             self.seen += 1;
         }
     }
@@ -146,7 +148,7 @@ fn run(threads: u32, mut source: Counting, limits: RunLimits, end_at: u64) -> Ou
     let (a, b) = (Sheet::new(RingCount::catalogue()), Sheet::new(RingCount::catalogue()));
     ledger.register(a.clone());
     ledger.register(b.clone());
-    let decoder = Box::new(Numbers { seen: 0, end_at });
+    let decoder = Box::new(Numbers { end_at, ..Numbers::all() });
     let mut work = Processing::new(decoder, fanout, source.lossless, false);
     let (stop, progress) = (Stop::default(), Progress::default());
     let result = match threads {
@@ -459,12 +461,11 @@ impl Sink for Full {
     }
 }
 
-/// One datagram after the other, each long enough behind the last that it is handed over.
+/// One datagram after the other.
 struct Steady(u32);
 
 impl Source for Steady {
     fn recv(&mut self, batch: &mut Batch, _: Duration) -> Result<Received, SourceError> {
-        thread::sleep(HAND_OVER_EVERY);
         batch.clear();
         batch.append(&self.0.to_le_bytes(), Origin::NONE, 0, Edge::Datagram);
         self.0 += 1;
@@ -504,7 +505,8 @@ fn every_limit_ends_a_run_whose_output_takes_nothing() {
         let sinks: Vec<Box<dyn Sink>> = vec![Box::new(Full(stop.clone()))];
         let (mut ways, drains) =
             Fanout::start(sinks, (1, place), &Ledger::default(), |_| {}).unwrap();
-        let decoder = Box::new(Numbers::all());
+        // So many that each datagram is handed over at once.
+        let decoder = Box::new(Numbers { events: HAND_OVER_EVENTS, ..Numbers::all() });
         let mut work = Processing::new(decoder, ways.remove(0), true, true);
         let (tell, ended) = std::sync::mpsc::channel();
         let (own, seen, told) = (limits.clone(), progress.clone(), stop.clone());

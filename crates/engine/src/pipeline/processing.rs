@@ -23,11 +23,11 @@ use crate::modules::ModuleBoard;
 use crate::refused::Sampler;
 
 /// Events that are handed over at once: 64 Ki events are 512 KiB of columns, half a second-level cache.
-const HAND_OVER_EVENTS: usize = 1 << 16;
+pub(super) const HAND_OVER_EVENTS: usize = 1 << 16;
 /// The same for the tables beside the events, bytes: a queue of 64 batches holds 64 MiB.
 pub(super) const HAND_OVER_BYTES: usize = 1 << 20;
 /// Longest time that an event waits for company on its way to the outputs.
-pub(super) const HAND_OVER_EVERY: Duration = Duration::from_millis(20);
+const HAND_OVER_EVERY: Duration = Duration::from_millis(20);
 /// Time between two questions what waits in the decoder: all of it may have to be looked at.
 const ASK_EVERY: Duration = Duration::from_millis(100);
 /// A busy thread looks at the clock once per this many batches (≈ 1 ms at 10 Gb/s).

@@ -14,6 +14,7 @@ use fullcount_core::destination::{
     DestinationOpening, DestinationPart, HeldBack,
 };
 use fullcount_core::ledger::{Info, Sheet};
+use fullcount_core::quantity::size_text;
 use fullcount_core::refusal::{Refusal, refuse};
 use fullcount_core::source::UrlKey;
 use fullcount_core::url::{self, Scheme};
@@ -364,13 +365,13 @@ impl Destination for StcpSendLane {
 
     fn describe(&self) -> Vec<String> {
         let url = &self.url;
-        vec![format!(
-            "{url}: {} from {}, {} streams, buffer {} bytes each",
-            url.driver.name(),
-            url.address.map_or(String::new(), |a| a.to_string()),
-            url.streams,
-            url.buffer
-        )]
+        let from = url.address.map_or(String::new(), |address| format!(" from {address}"));
+        let streams = match url.streams {
+            1 => "a stream".to_owned(),
+            many => format!("{many} streams"),
+        };
+        let buffer = size_text(u64::from(url.buffer));
+        vec![format!("{url}: {}{from}, {streams}, send buffer {buffer} each", url.driver.name())]
     }
 }
 
