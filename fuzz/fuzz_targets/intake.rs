@@ -161,7 +161,11 @@ impl Watched {
         frames.iter().for_each(|frame| left(frame, &mut self.behind));
         let counters = self.link.counters();
         assert!(counters.received <= self.came);
-        assert!(counters.others + counters.strays + counters.malformed <= counters.received);
+        let dropped = counters.others + counters.malformed;
+        let taken = counters.delivered + counters.strays + counters.arp_received;
+        let echoes = counters.echoes + counters.echoes_spared;
+        assert_eq!(dropped + taken + echoes, counters.received);
+        assert!(counters.dropped.iter().sum::<u64>() <= dropped);
         assert!(counters.stray_resets + counters.stray_resets_spared <= counters.strays);
         let second = self.now / 1_000_000_000;
         if second == self.resets.0 {

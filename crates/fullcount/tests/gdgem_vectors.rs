@@ -136,15 +136,15 @@ fn what_cannot_be_used_is_refused_before_anything_is_opened() {
     }
 }
 
-/// A pcap file of UDP datagrams to the port of the readout.
-fn pcap(datagrams: &[Vec<u8>]) -> Vec<u8> {
+/// A pcap file of UDP datagrams to the port of the readout, each so many µs after the one before, less than a second in all.
+pub fn pcap(datagrams: &[Vec<u8>], apart_us: u32) -> Vec<u8> {
     let mut out = Vec::new();
     // Magic of microseconds, version 2.4, zone, accuracy, largest packet, Ethernet.
     out.extend([0xa1b2_c3d4u32, 0x0004_0002, 0, 0, 0xffff, 1].map(u32::to_le_bytes).concat());
-    for payload in datagrams {
+    for (at, payload) in (0..).zip(datagrams) {
         let udp = 8 + payload.len() as u16;
         let length = u32::from(udp) + 34;
-        out.extend([1_700_000_000, 0, length, length].map(u32::to_le_bytes).concat());
+        out.extend([1_700_000_000, at * apart_us, length, length].map(u32::to_le_bytes).concat());
         out.extend([0; 12]);
         out.extend([0x08, 0x00, 0x45, 0]);
         out.extend((udp + 20).to_be_bytes());
@@ -169,7 +169,7 @@ fn inspect_keeps_columns_apart_and_says_why_a_word_is_refused() {
     let marker = [0xff, 0xff, 0xff, 0xff, 5 << 2 | 3, 0xff];
     let words = [marker, hit(2, 5), hit(16, 5), hit(17, 5), hit(0, 16)];
     frame.extend(words.concat());
-    std::fs::write(&file, pcap(&[frame])).expect("written");
+    std::fs::write(&file, pcap(&[frame], 0)).expect("written");
     let geometry = vector("gdgem/vmm/example_geometry_pad.json");
     let capture = format!("pcap:{}", file.display());
     let inspect = |more: &[&str]| {

@@ -9,9 +9,10 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use crate::gdgem_vectors::pcap;
 use crate::readout::{ended, unit};
 use crate::readout_attacked::{connect, fragment};
-use crate::service::PATIENCE;
+use crate::service::{PATIENCE, say};
 
 const TIMEOUT: Duration = Duration::from_millis(400);
 /// Events leave so much later at most, as documented.
@@ -163,4 +164,21 @@ fn incomplete_events_are_in_the_file_in_time() {
     let expired = Duration::from_millis(said.counter("events.expired_ms"));
     let most = late[INCOMPLETE - 1] + LOADED;
     assert!((TIMEOUT..=most).contains(&expired), "{expired:?} {most:?}");
+}
+
+/// No clock decides in a replay at recorded speed: the events without their second source wait for the end, 20 times the key's time.
+#[test]
+fn in_a_replay_no_event_leaves_by_its_time() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("half.pcap");
+    let half: Vec<Vec<u8>> = (0..20).map(|event| fragment(0, event, 8)).collect();
+    std::fs::write(&path, pcap(&half, 20_000)).expect("written");
+    let url = format!("pcap:{}", path.display());
+    let begun = Instant::now();
+    let words = ["run", "--source", &url, "--detector", "fragments", "--sink", "null", "--web"];
+    let keys = ["off", "--json", "--set", "detector.sources=2", "--set"];
+    let said = say(&[&words[..], &keys, &["detector.event_timeout=10ms"]].concat());
+    assert!(begun.elapsed() >= Duration::from_millis(380), "at recorded speed");
+    let counted = ["events.count", "events.incomplete", "events.expired"];
+    assert_eq!(counted.map(|name| said.counter(name)), [20, 20, 0], "{}", said.err);
 }

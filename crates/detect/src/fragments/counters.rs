@@ -58,6 +58,8 @@ fullcount_core::counters! {
         Busy "throttling.busy" Fragments Sum "fragments" Note "fragments whose trailer says throttling state 4: busy" "";
         Failing "throttling.error" Fragments Sum "fragments" Note "fragments whose trailer says throttling state 12: error" "look at the source";
         Disconnected "throttling.disconnected" Fragments Sum "fragments" Note "fragments whose trailer says throttling state 15: disconnected" "look at the source";
+        UnknownState "throttling.unknown" Fragments Sum "fragments" Note
+            "fragments whose trailer says a throttling state that nobody has defined: 3, 5 to 7, 9 to 11, 13, 14" "look at the source";
         Decided "events.decided" Events Sum "events" In "events that left" "";
         Events "events.count" Events Sum "events" Accepted "events that left, complete or not" "";
         Incomplete "events.incomplete" Events Sum "events" Note "events that left without all their fragments" "";
@@ -92,7 +94,7 @@ impl FragmentCounter {
         }
     }
 
-    /// The counter of a throttling state; `None`: ready, or nothing said.
+    /// The counter of a throttling state; `None`: ready (8), or nothing said (0).
     pub fn of_throttling(state: u8) -> Option<FragmentCounter> {
         match state {
             1 => Some(FragmentCounter::Warning),
@@ -100,7 +102,8 @@ impl FragmentCounter {
             4 => Some(FragmentCounter::Busy),
             12 => Some(FragmentCounter::Failing),
             15 => Some(FragmentCounter::Disconnected),
-            _ => None,
+            0 | 8 => None,
+            _ => Some(FragmentCounter::UnknownState),
         }
     }
 }
@@ -125,7 +128,7 @@ impl PerSource {
         ("streams", "open streams of this source: 0 or 1"),
         (
             "throttled",
-            "fragments of this source whose trailer says another throttling state than ready",
+            "fragments of this source whose trailer says another throttling state than ready (8) or none (0)",
         ),
         ("awaited", "the next event waits for this source: 0 or 1"),
         (

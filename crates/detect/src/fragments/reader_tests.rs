@@ -292,6 +292,34 @@ fn throttling_states_are_counted_and_named_by_source() {
     );
 }
 
+/// Each of the 16 codes, in rows of fragments that are alike and alone.
+#[test]
+fn every_throttling_state_is_counted_once_for_each_fragment() {
+    let line_of = |state| match state {
+        0 | 8 => None,
+        1 => Some(C::Warning),
+        2 => Some(C::OutOfSync),
+        4 => Some(C::Busy),
+        12 => Some(C::Failing),
+        15 => Some(C::Disconnected),
+        _ => Some(C::UnknownState),
+    };
+    for (state, events) in (0..16).flat_map(|state| [(state, 1), (state, 6)]) {
+        let (mut unit, mut products) = (unit("sources = 1"), Products::default());
+        let mut peer = peers(1, events, 4).remove(0);
+        peer.packets = peer.packets.drain(..).map(|packet| throttled(packet, state)).collect();
+        decode(&mut unit, peer.batch(9).as_ref(), 0, &mut products);
+        assert_eq!(count(&unit, C::Count), events as u64);
+        let all = [C::Warning, C::OutOfSync, C::Busy, C::Failing, C::Disconnected, C::UnknownState];
+        for line in all {
+            let due = if line_of(state) == Some(line) { events as u64 } else { 0 };
+            assert_eq!(count(&unit, line), due, "{state} {line:?}");
+        }
+        let due = if line_of(state).is_some() { events as u64 } else { 0 };
+        assert_eq!(unit.sheet.get(PerSource::Throttled.line(0)), due, "{state}");
+    }
+}
+
 #[test]
 fn a_source_that_is_ahead_with_empty_fragments_waits_too() {
     let (mut unit, mut products) = (unit("sources = 2\nmemory = \"1MiB\""), Products::default());

@@ -2,6 +2,7 @@
 
 use fullcount_core::ledger::{Info, Merge, Role, Sheet, Unit};
 use fullcount_stcp::StcpCounters;
+use fullcount_stcp::wire::WireError;
 
 use super::RawLink;
 
@@ -51,7 +52,9 @@ fullcount_core::counters! {
         Received "stcp.frames_received" Messages Sum "stcp" Note
             "frames that came in at the interface" "";
         Others "stcp.frames_others" Messages Sum "stcp" Note
-            "frames for other addresses or of other protocols" "";
+            "frames for other addresses or of other protocols, and ICMP about no stream" "";
+        Delivered "stcp.frames_delivered" Messages Sum "stcp" Note
+            "segments and ICMP messages that went to their stream" "";
         Strays "stcp.frames_strays" Messages Sum "stcp" Note
             "segments for the own address that belong to no stream" "";
         StrayResets "stcp.strays_reset" Messages Sum "stcp" Note
@@ -61,8 +64,14 @@ fullcount_core::counters! {
             "RSTs in answer to such segments that the limit of 100 a second kept back" "";
         ArpRequests "stcp.arp_requests" Messages Sum "stcp" Note
             "questions of ARP: for the own address, and for the next hop" "";
+        ArpReceived "stcp.arp_received" Messages Sum "stcp" Note
+            "questions and answers of ARP that came in" "";
         ArpReplies "stcp.arp_replies" Messages Sum "stcp" Note
             "answers of ARP to questions for the own address" "";
+        Echoes "stcp.echoes" Messages Sum "stcp" Note
+            "echo requests (ping) that were answered" "";
+        EchoesSpared "stcp.echoes_spared" Messages Sum "stcp" Note
+            "echo requests that were not answered: more than 100 a second, longer than 1500 B, or from no single host" "";
         Malformed "stcp.frames_malformed" Messages Sum "stcp" Note
             "frames that were not well formed, a wrong checksum included"
             "look at the link's error counters (ip -s link)";
@@ -113,10 +122,33 @@ fn snake(name: &str) -> String {
     out
 }
 
-/// Lines of the catalogue: the link's, then those of the streams.
+/// Why a frame is dropped is counted by the link, since its ports cannot be trusted. What streams would count of it, the last of their counters, is left out.
+fn of_frame(name: &str) -> bool {
+    WireError::ALL.iter().any(|error| error.name() == name)
+}
+
+/// Lines of the catalogue: the link's, those of dropped frames, then those of the streams.
 pub(super) fn catalogue() -> Vec<Info> {
     let mut all = StcpSending::catalogue();
+    all.extend(WireError::ALL.map(|error| {
+        Info {
+            name: format!("stcp.frame.{}", snake(error.name())).into(),
+            unit: Unit::Messages,
+            merge: Merge::Sum,
+            hop: "stcp".into(),
+            role: Role::Note,
+            meaning: format!("frames that were dropped: {}", error.text()).into(),
+            todo: match error {
+                WireError::OtherAddress | WireError::OtherProtocol => "",
+                _ => "look at the link's error counters (ip -s link)",
+            }
+            .into(),
+        }
+    }));
     StcpCounters::default().each(|name, own, text, _| {
+        if of_frame(name) {
+            return;
+        }
         let times = if own == "ns" { ", ns" } else { "" };
         all.push(Info {
             name: format!("stcp.stream.{}", snake(name)).into(),
@@ -144,6 +176,10 @@ pub(super) fn publish(sheet: &Sheet, link: &RawLink) {
         (StcpSending::Strays, c.strays),
         (StcpSending::StrayResets, c.stray_resets),
         (StcpSending::StrayResetsSpared, c.stray_resets_spared),
+        (StcpSending::Delivered, c.delivered),
+        (StcpSending::ArpReceived, c.arp_received),
+        (StcpSending::Echoes, c.echoes),
+        (StcpSending::EchoesSpared, c.echoes_spared),
         (StcpSending::ArpRequests, c.arp_requests),
         (StcpSending::ArpReplies, c.arp_replies),
         (StcpSending::Malformed, c.malformed),
@@ -159,8 +195,10 @@ pub(super) fn publish(sheet: &Sheet, link: &RawLink) {
             at += 1;
         });
     }
+    // The streams' own last counters, of frames, have no line.
+    let rest = c.dropped.iter().chain(&sums);
     let lines = sheet.lines().len() - StcpSending::LINES;
-    for (i, value) in sums.iter().take(lines).enumerate() {
+    for (i, value) in rest.take(lines).enumerate() {
         sheet.set(StcpSending::LINES + i, *value);
     }
 }

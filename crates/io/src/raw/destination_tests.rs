@@ -32,7 +32,11 @@ struct Rig {
 
 impl Rig {
     fn new(streams: u16) -> Rig {
-        let setup = RawSetup { offload: false, ..RawSetup::new("none", Driver::Packet, OWN.1) };
+        Rig::with(streams, false)
+    }
+
+    fn with(streams: u16, offload: bool) -> Rig {
+        let setup = RawSetup { offload, ..RawSetup::new("none", Driver::Packet, OWN.1) };
         let mut link = RawLink::in_memory(setup).unwrap();
         let text = "stcp://10.0.0.2:5000?interface=none&address=10.0.0.9";
         let url: StcpUrl = url::read(text).unwrap();
@@ -255,4 +259,39 @@ fn what_a_stream_has_not_delivered_is_named_by_the_numbers_of_its_packets() {
     // An abort takes nothing of it away.
     rig.link.abort(0);
     assert_eq!(said(&rig, Some(near_the_wrap)), some);
+}
+
+/// Conformance statement 49 on the link itself: with and without offload a turn is one frame of each stream that may send.
+#[test]
+fn ready_streams_have_equal_shares_and_one_whose_window_is_closed_costs_them_nothing() {
+    for offload in [false, true] {
+        let mut rig = Rig::with(5, offload);
+        let (mut sent, mut bytes) = ([0usize; 5], [0usize; 5]);
+        let mut now = 2 * SECOND;
+        while sent[..4].iter().sum::<usize>() < 400 {
+            (0..5).for_each(|at| while rig.link.submit(at, &[7; 4000]).is_ok() {});
+            // Room for one frame at a time, so that the order is that of the turns.
+            rig.link.set_room(1);
+            now += 10_000;
+            rig.at(now);
+            let before = rig.came.iter().map(|(_, bytes)| bytes.len()).collect::<Vec<_>>();
+            rig.take();
+            for at in 0..5 {
+                let came = rig.came[at].1.len() - before[at];
+                (sent[at], bytes[at]) = (sent[at] + usize::from(came > 0), bytes[at] + came);
+            }
+            // Nobody acknowledges the fifth: its window of 64 KiB is full, and stays so.
+            rig.link.set_room(0);
+            let news = |at: &usize| rig.came[*at].1.len() > before[*at];
+            let told: Vec<usize> = (0..4).filter(news).collect();
+            told.into_iter().for_each(|at| rig.say(at, TcpFlags::ACK));
+        }
+        assert!(bytes[4] < 1 << 16, "{bytes:?}");
+        // Units are of several segments: bytes of a stream say how many.
+        let all: usize = bytes[..4].iter().sum();
+        for of in &bytes[..4] {
+            let share = *of as f64 / all as f64;
+            assert!((0.23..=0.27).contains(&share), "offload {offload}: {bytes:?}");
+        }
+    }
 }

@@ -67,7 +67,10 @@ impl RawLink {
         }
         match kind {
             Kind::Arp => match arp::read(packet) {
-                Ok(arp) => self.arp(&arp),
+                Ok(arp) => {
+                    self.counters.arp_received += 1;
+                    self.arp(&arp);
+                }
                 Err(_) => self.counters.malformed += 1,
             },
             Kind::Ip => self.packet(noted, trust, packet),
@@ -79,21 +82,38 @@ impl RawLink {
         match parse(packet, self.setup.address, trust) {
             Ok(Packet::Tcp { from, ports, segment }) => {
                 match self.stream_of(ports.1, (from, ports.0)) {
-                    Some(at) => self.streams[at].sender.receive(now, &segment),
+                    Some(at) => {
+                        self.counters.delivered += 1;
+                        self.streams[at].sender.receive(now, &segment);
+                    }
                     None => self.stray(noted, (from, ports), &segment),
                 }
             }
             Ok(Packet::Icmp { message: Icmp::Error { kind, ports, remote, seq }, .. }) => {
-                if let Some(at) = self.stream_of(ports.0, (remote, ports.1)) {
-                    self.streams[at].sender.icmp(now, kind, seq);
+                match self.stream_of(ports.0, (remote, ports.1)) {
+                    Some(at) => {
+                        self.counters.delivered += 1;
+                        self.streams[at].sender.icmp(now, kind, seq);
+                    }
+                    None => self.counters.others += 1,
                 }
             }
-            Ok(Packet::Icmp { from, message: Icmp::Echo }) => self.echo(noted, from, packet),
-            Ok(Packet::Icmp { .. }) | Err(WireError::OtherAddress | WireError::OtherProtocol) => {
-                self.counters.others += 1;
+            Ok(Packet::Icmp { from, message: Icmp::Echo }) => {
+                if self.echo(noted, from, packet) {
+                    self.counters.echoes += 1;
+                } else {
+                    self.counters.echoes_spared += 1;
+                }
             }
+            Ok(Packet::Icmp { .. }) => self.counters.others += 1,
             // Of a connection of ours or of nobody's: its ports cannot be trusted.
-            Err(_) => self.counters.malformed += 1,
+            Err(error) => {
+                self.counters.dropped[error as usize] += 1;
+                match error {
+                    WireError::OtherAddress | WireError::OtherProtocol => self.counters.others += 1,
+                    _ => self.counters.malformed += 1,
+                }
+            }
         }
     }
 
@@ -139,8 +159,8 @@ impl RawLink {
         (one && mac[0] & 1 == 0).then_some(mac)
     }
 
-    /// Answers an echo request to whom it came from, with the same bytes.
-    fn echo(&mut self, noted: &[u8], from: [u8; 4], packet: &[u8]) {
+    /// Answers an echo request to whom it came from, with the same bytes; false: not this one.
+    fn echo(&mut self, noted: &[u8], from: [u8; 4], packet: &[u8]) -> bool {
         let now = self.now();
         let total = usize::from(u16::from_be_bytes([packet[2], packet[3]]));
         let header = usize::from(packet[0] & 15) * 4;
@@ -148,10 +168,10 @@ impl RawLink {
         let room = self.batch.open(MOST_BYTES) && allowed;
         let source = self.sole_source(noted, from);
         let (Some(source), Some(body), true) = (source, packet.get(header..total), room) else {
-            return;
+            return false;
         };
         if total > LONGEST_ECHO {
-            return;
+            return false;
         }
         let mut body = body.to_vec();
         // Type 0; the sum of the rest is smaller by the type's 8 (RFC 1624).
@@ -165,7 +185,7 @@ impl RawLink {
         place.head.ip((source, mac), &ip);
         place.body = Body::Own(body);
         self.batch.push(length);
-        self.counters.echoes += 1;
+        true
     }
 
     fn arp(&mut self, arp: &arp::Arp) {

@@ -1,3 +1,4 @@
+use fullcount_core::ledger::Sheet;
 use fullcount_stcp::StcpSettings;
 use fullcount_stcp::sender::{Outbound, Purpose};
 use fullcount_stcp::wire::arp::Arp;
@@ -5,6 +6,7 @@ use fullcount_stcp::wire::{Packet, TcpFlags, parse};
 
 use super::*;
 use crate::frames::NOTE;
+use crate::raw::counters::{catalogue, publish};
 use crate::raw::frame::{ETHERNET, Head};
 use crate::raw::{Driver, RawSetup};
 
@@ -129,4 +131,46 @@ fn nobody_is_answered_as_long_as_the_address_may_be_anothers_or_the_answer_has_n
     assert_eq!(answer(OWN, &question), None);
     // The probe of the own address, and the question for the peer's.
     assert_eq!((link.counters().arp_requests, link.counters().arp_replies), (2, 0));
+}
+
+/// Each frame that comes is counted once, and a dropped one with its reason in the line that a user reads.
+#[test]
+fn every_frame_is_counted_and_the_reason_of_a_dropped_one_has_its_line() {
+    let mut link = link(true);
+    let sheet = Sheet::new(catalogue());
+    let ip_header = |to, protocol, length| ip::header(PEER.1, to, protocol, 1, length);
+    let mut wrong_sum = ip_header(OWN.1, 6, 20).to_vec();
+    wrong_sum[10] ^= 1;
+    let mut wrong_segment = [&ip_header(OWN.1, 6, 20)[..], &[0; 20]].concat();
+    wrong_segment[32] = 5 << 4;
+    let cases: [(&str, Vec<u8>); 6] = [
+        ("short", vec![0x45; 3]),
+        ("not_ipv4", vec![0x65; 40]),
+        ("header_checksum", [&wrong_sum[..], &[0; 20]].concat()),
+        ("other_address", [&ip_header([10, 0, 0, 77], 6, 20)[..], &[0; 20]].concat()),
+        ("other_protocol", [&ip_header(OWN.1, 17, 20)[..], &[0; 20]].concat()),
+        ("tcp_checksum", wrong_segment),
+    ];
+    let line = |name: &str, link: &RawLink| {
+        publish(&sheet, link);
+        let at = sheet.lines().iter().position(|info| info.name == name);
+        sheet.get(at.unwrap_or_else(|| panic!("{name} has a line")))
+    };
+    for (name, packet) in cases {
+        let name = format!("stcp.frame.{name}");
+        assert_eq!(line(&name, &link), 0);
+        let mut frame = vec![0; NOTE];
+        frame.extend(OWN.0.iter().chain(&PEER.0).chain(&[8, 0]).chain(&packet));
+        link.bring(frame);
+        link.turn().unwrap();
+        assert_eq!(line(&name, &link), 1, "{name}");
+    }
+    answer_to(&mut link, PEER, 10, (TcpFlags::ACK, 0, 1));
+    answer_to(&mut link, PEER, 11, (TcpFlags::ACK, 0, 1));
+    let names = ["malformed", "others", "strays", "delivered", "received"];
+    let counted = names.map(|name| line(&format!("stcp.frames_{name}"), &link));
+    let arp = line("stcp.arp_received", &link);
+    assert_eq!((counted, arp), ([4, 2, 1, 1, 9], 1));
+    // A stream has no line for a frame that is nobody's.
+    assert!(sheet.lines().iter().all(|info| info.name != "stcp.stream.short"));
 }

@@ -2,6 +2,7 @@
 
 use fullcount_core::sim::Spec;
 use fullcount_stcp::sender::MakeError;
+use fullcount_stcp::wire::WireError;
 
 use crate::frames::FramesError;
 
@@ -71,7 +72,7 @@ pub enum RawError {
     )]
     Mtu { mtu: u16, most: usize, interface: String },
     /// The driver does not have it.
-    #[error("driver {} has no segmentation offload: offload=off", .0.name())]
+    #[error("driver {} has no segmentation offload: offload=0", .0.name())]
     NoOffload(Driver),
     /// The file of frames.
     #[error("{path}: {cause}")]
@@ -132,8 +133,12 @@ impl RawSetup {
 pub struct RawCounters {
     /// Frames that came.
     pub received: u64,
-    /// For other addresses, or of other protocols.
+    /// For other addresses, of other protocols, or ICMP about no stream.
     pub others: u64,
+    /// Segments and ICMP messages that went to their stream.
+    pub delivered: u64,
+    /// Questions and answers of ARP that came.
+    pub arp_received: u64,
     /// TCP for our address that belongs to no stream.
     pub strays: u64,
     /// RSTs in answer to these.
@@ -142,6 +147,8 @@ pub struct RawCounters {
     pub stray_resets_spared: u64,
     /// Not well formed.
     pub malformed: u64,
+    /// Packets of IP that were dropped, by [`WireError`]: each is among `others` or `malformed`, too.
+    pub dropped: [u64; WireError::COUNT],
     /// Frames sent; with offload of several segments each.
     pub sent: u64,
     /// Calls that sent them.
@@ -152,6 +159,8 @@ pub struct RawCounters {
     pub refused: u64,
     /// Echo requests answered.
     pub echoes: u64,
+    /// Echo requests that were not: above the limit a second, too long, without room, or from an address that is not one host's.
+    pub echoes_spared: u64,
     /// Questions of ARP.
     pub arp_requests: u64,
     /// Answers of ARP.
