@@ -42,6 +42,7 @@ fn the_papers_experiment_has_its_figures_and_numbers() {
         (&detector["aborted"], &detector["dropped"], &detector["sources"]),
         (&0.into(), &0.into(), &8.into())
     );
+    assert_eq!(detector["throttled_fragments"], 0);
     for file in ["figure5.svg", "figure5.png", "figure6.svg", "simplified.svg"] {
         assert!(folder.path().join(format!("stcp-congestion-{file}")).is_file(), "{file}");
     }

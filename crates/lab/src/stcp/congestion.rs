@@ -208,6 +208,31 @@ pub fn times_cells(variant: Variant, part_ns: u64, seed: u64) -> Vec<ScanCell> {
     cells
 }
 
+/// Networks of `detector`: a port for four sources. No buffer on the way has more than 1 MB: queue, send buffer, and the receiver's, which
+/// is its window.
+pub fn detector_cells(
+    variant: Variant,
+    sources: usize,
+    layout_ns: u64,
+    seed: u64,
+) -> Vec<ScanCell> {
+    let cell = |port| ScanCell {
+        senders: 4,
+        guest_ns: None,
+        rate_hz: 100_000,
+        buffer_bytes: 1 << 19,
+        queue_bytes: 1_000_000,
+        window_bytes: 1_000_000,
+        emit_bps: 10_000_000_000,
+        port_bps: 40_000_000_000,
+        end_ns: layout_ns,
+        bin_ns: (layout_ns / 10).max(1_000_000),
+        seed: seed.wrapping_add(port),
+        ..ScanCell::reference(variant, layout_ns)
+    };
+    (0..sources.div_ceil(4) as u64).map(cell).collect()
+}
+
 struct Campaign<'a> {
     asked: &'a ScanOptions,
     /// Files of the sender that is watched: of the part that runs first.
@@ -468,21 +493,9 @@ impl Campaign<'_> {
     /// Ports do nothing to each other, so each is a network of its own.
     fn detector(&mut self) -> Result<(), LabError> {
         let asked = self.asked;
-        let ports = asked.sources.div_ceil(4);
-        let cells: Vec<ScanCell> = (0..ports as u64)
-            .map(|port| ScanCell {
-                senders: 4,
-                guest_ns: None,
-                rate_hz: 100_000,
-                buffer_bytes: 1 << 19,
-                emit_bps: 10_000_000_000,
-                port_bps: 40_000_000_000,
-                end_ns: asked.layout_ns,
-                bin_ns: (asked.layout_ns / 10).max(1_000_000),
-                seed: asked.cell.seed.wrapping_add(port),
-                ..ScanCell::reference(asked.scanned, asked.layout_ns)
-            })
-            .collect();
+        let cells = detector_cells(asked.scanned, asked.sources, asked.layout_ns, asked.cell.seed);
+        let (ports, of) = (cells.len(), cells.first().cloned());
+        let of = of.ok_or_else(|| LabError::Refused("sources: at least 1".into()))?;
         let outcomes = self.run(ScanPart::Detector, &cells)?;
         let sum = |f: &dyn Fn(&ScanOutcome) -> u64| outcomes.iter().map(f).sum::<u64>();
         let fragments = sum(&|o| o.course.counters.iter().map(|c| c.fragments).sum());
@@ -494,12 +507,13 @@ impl Campaign<'_> {
         let (sources, seconds) = (ports * 4, asked.layout_ns as f64 / 1e9);
         self.record.row(json!({
             "part": "detector", "variant": asked.scanned.name(), "sources": sources, "ports": ports, "seconds": seconds,
+            "queue_bytes": of.queue_bytes, "buffer_bytes": of.buffer_bytes, "window_bytes": of.window_bytes,
             "fragments": fragments, "throttled_fragments": throttled, "frames": frames, "dropped": dropped,
             "aborted": aborted, "useful_gbps": gbps(useful), "most_underway_bytes": most,
         }));
         self.found.text += &format!(
             "\n## {sources} sources at 100 kHz\n\nFour links of 10 Gb/s into each of {ports} ports of 40 Gb/s with queues of 1 MB, send buffers \
-             of 0.5 MB, {seconds:.2} s: {fragments} fragments of 2048 B ({:.1} Gb/s useful), {throttled} not made because of back-pressure, \
+             of 0.5 MB, receivers' of 1 MB, {seconds:.2} s: {fragments} fragments of 2048 B ({:.1} Gb/s useful), {throttled} not made because of back-pressure, \
              {dropped} of {frames} frames dropped, {aborted} connections lost; at the end at most {most} B of a source were not in order \
              at its receiver.\n",
             useful / 1e9

@@ -16,4 +16,6 @@ pub mod variant;
 pub mod watch;
 
 #[cfg(test)]
+mod records_tests;
+#[cfg(test)]
 mod stcp_tests;

@@ -46,7 +46,7 @@ Four threads send fragments built before over loopback. Discarding readers read 
 a time; with another --read one more reads as much as the unit. The last reader is the whole
 program, fullcount run --sink null, as a child process. The first 0.5 s of a trial do not count.
 Exit code 1: with the checksums of every 100th event the unit has less than 0.9 of the rate of the
-fastest of the discarding readers, or an event was wrong.
+fastest of the discarding readers, or an event was wrong. What the whole program has is only told.
 
 Examples:
   fullcount lab stcp readout

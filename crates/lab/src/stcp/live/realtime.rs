@@ -29,7 +29,7 @@ const HEADERS: u64 = 54;
 /// Width of a bin.
 const BIN: Duration = Duration::from_millis(100);
 /// Shorter parts are not judged: the queues fill and empty for a second at these rates.
-const JUDGED: Duration = Duration::from_secs(5);
+pub(in crate::stcp) const JUDGED: Duration = Duration::from_secs(5);
 /// Send buffer of a sender, bytes.
 const BUFFER: usize = 4 << 20;
 
@@ -60,7 +60,7 @@ pub struct RealTime {
 type PartRates = (f64, f64);
 
 /// What a sender misses of docs/stcp.md, "Measured": `parts` are before, during and after.
-fn missed(variant: Variant, parts: &[PartRates]) -> Option<String> {
+pub(in crate::stcp) fn missed(variant: Variant, parts: &[PartRates]) -> Option<String> {
     let [_, (during, _), (after, wire)] = *parts else { return None };
     match variant {
         Variant::None if after >= 0.14 || wire <= 0.4 => Some(format!(

@@ -18,9 +18,17 @@ use crate::record::{self, Record};
 
 /// Sizes of fragments, bytes, as the reference was measured.
 pub const SIZES: [usize; 7] = [16, 64, 256, 1024, 4096, 16384, 65536];
-/// Plateaus of the paper's figure 3, Gb/s: Linux sockets, and its emulator.
-pub const PAPER: [(&str, f64); 2] =
-    [("paper: Linux sockets, 9.89 Gb/s", 9.89), ("paper: emulator, 6.89 Gb/s", 6.89)];
+/// Plateaus of the paper's figure 3, Gb/s: Linux sockets, and its emulator. Where they begin is not known ([`PAPER_FROM`]).
+pub const PAPER: [(&str, f64); 2] = [
+    ("paper: plateau of its sockets, 9.89 Gb/s", 9.89),
+    ("paper: plateau of its emulator, 6.89 Gb/s", 6.89),
+];
+/// The one size, bytes, that is known to be on both plateaus: the largest of the paper's figure.
+pub const PAPER_FROM: usize = 65_536;
+/// Rate of the paper's other line, Hz.
+const TRIGGERS: f64 = 1e5;
+/// Fragment that a 10GE link carries at this rate, bytes.
+const FULL: f64 = 12_500.0;
 
 /// What is asked.
 #[derive(Debug, Clone)]
@@ -194,19 +202,7 @@ impl StcpSweep {
             })
             .filter(|line| !line.dots.is_empty())
             .collect();
-        let ends = (self.sizes.iter().min(), self.sizes.iter().max());
-        if let (Some(&least), Some(&most)) = ends {
-            let (least, most) = (least as f64, most as f64);
-            for (i, (name, y)) in PAPER.into_iter().enumerate() {
-                let dots = vec![dot(least, y), dot(most, y)];
-                lines.push(ChartLine { name: name.into(), colour: i, stroke: Stroke::Limit, dots });
-            }
-            // As far as the rate of a 10GE link.
-            let end = most.min(12_500.0);
-            let dots = vec![dot(least, least * 8e-4), dot(end.max(least), end.max(least) * 8e-4)];
-            let name = "100 kHz".to_owned();
-            lines.push(ChartLine { name, colour: 6, stroke: Stroke::Floor, dots });
-        }
+        lines.extend(self.of_paper(lines.len()));
         let file = link.map_or("unlimited".to_owned(), |bits| format!("{}g", bits / 1_000_000_000));
         Chart {
             name: format!("{record}-{file}"),
@@ -217,6 +213,32 @@ impl StcpSweep {
             axis: PlotAxis::Linear(10.0),
             lines,
         }
+    }
+
+    /// What the paper's figure 3 has at the sizes of this one; colours from `colour` on.
+    fn of_paper(&self, colour: usize) -> Vec<ChartLine> {
+        let dot = |x: f64, y: f64| Dot { x, y, spread: None, below: false };
+        let ends = self.sizes.iter().min().zip(self.sizes.iter().max());
+        let Some((&least, &most)) = ends else { return vec![] };
+        let mut lines = vec![];
+        if (least..=most).contains(&PAPER_FROM) {
+            let plateau = |(i, (name, y)): (usize, (&str, f64))| ChartLine {
+                name: name.into(),
+                colour: colour + i,
+                stroke: Stroke::Dashed,
+                dots: vec![dot(PAPER_FROM as f64, y)],
+            };
+            lines.extend(PAPER.into_iter().enumerate().map(plateau));
+        }
+        // As far as the rate of a 10GE link; a curve, since the axis is logarithmic.
+        let (from, to) = (least as f64, (most as f64).min(FULL));
+        if from <= to {
+            let curve = (0..=64).map(|i| from * (to / from).powf(f64::from(i) / 64.0));
+            let dots = curve.map(|size| dot(size, size * 8.0 * TRIGGERS / 1e9)).collect();
+            let name = "100 kHz".to_owned();
+            lines.push(ChartLine { name, colour: 6, stroke: Stroke::Floor, dots });
+        }
+        lines
     }
 }
 
