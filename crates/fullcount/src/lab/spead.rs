@@ -67,8 +67,9 @@ Examples:
   fullcount lab spead recovery";
 
 const LOSSLESS: &str = "\
-Goals, beside spead2 at the same buffers. UDP: 2.0 of its rate at 1472 B and 1.5 at other sizes with
-4 MB and a pool, 3.0 with stock buffers. TCP: 1.3 in packets of at most 8972 B, 1.1 in larger ones.
+Goals, beside spead2, whose receiver has one socket; ours has --sockets of them, each with such a
+buffer. UDP: 2.0 of its rate at 1472 B and 1.5 at other sizes with 4 MB and a pool, 3.0 with stock
+buffers. TCP: 1.3 in packets of at most 8972 B, 1.1 in larger ones.
 Whole heaps over TCP: 0.9 of iperf3 with cubic. A row below its goal is a line `not reached`, and
 the exit code is 1. With --quick, --sockets 1 or without spead2 as a peer nothing is judged.
 
@@ -83,13 +84,13 @@ struct BisectionFlags {
     /// Packet sizes, bytes, with commas
     #[arg(long, value_name = "BYTES", value_delimiter = ',', default_value = "1472,8972,65507")]
     packets: Vec<usize>,
-    /// Socket buffers, with commas: stock (the tools' own), large (4 MB, with a memory pool)
+    /// Socket buffers, with commas: stock (212,992 B, a system's default), large (4 MB, with a memory pool)
     #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "large,stock")]
     buffers: Vec<String>,
     /// Bisections of each, by turns
     #[arg(long, value_name = "N", default_value_t = 5)]
     repeats: usize,
-    /// Steps of a bisection
+    /// Steps of a bisection at least; more follow until it is within 5 %, 8 at most
     #[arg(long, value_name = "N", default_value_t = 7)]
     steps: usize,
     /// Length of a trial; a rate passes if two of them lose no heap

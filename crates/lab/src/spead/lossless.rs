@@ -1,7 +1,7 @@
 //! `lab spead lossless`: the highest rate at which two trials of 1.2 s lose no heap, by bisection; ours and spead2's tools by turns.
 //!
-//! A bisection begins below what a sender reaches without a limit, and ends after a number of steps. Source: `docs/formats/spead.md`,
-//! annex.
+//! A bisection begins below what a sender reaches without a limit, and ends after a number of steps, when two rates of which one passes
+//! are within 5 %. Its figure is what the slower one of the two passing trials sent. Source: `docs/formats/spead.md`, annex.
 
 use fullcount_child::Asked as Stop;
 use serde_json::{Value, json};
@@ -27,6 +27,13 @@ const FREE: usize = 5;
 /// Times that a trial is repeated whose sender did not reach its rate: it says nothing about the rate. Neighbours on the host halve the
 /// speed of a core for up to some 12 s at a time, which is as long as this takes.
 const AGAIN: usize = 8;
+/// A bisection's last two rates are so near to each other, of the upper one: otherwise its figure is a matter of the step. Stock buffers end
+/// near a hundredth of the top.
+const WITHIN: f64 = 0.05;
+/// Steps more than asked for, at most, until they are.
+const MORE: usize = 8;
+/// A trial's sender reached its rate if so much of it was sent.
+const REACHED: f64 = 0.95;
 /// What an ordinary user's socket has and gets, bytes: the system's default and limit.
 const STOCK: u64 = 212_992;
 /// Buffers of both ends otherwise, bytes.
@@ -107,21 +114,25 @@ fn wish(
     }
 }
 
-/// The highest good rate between 0 and `top`, by halves: what `passes` says yes to. Never asks outside.
-pub fn bisect<E>(
+/// A rate that passed and the lowest one above it that did not, by halves of 0 to `top`: so many steps, and more until they are within
+/// [`WITHIN`] of each other or `more` are over. `passes` is what came of a good rate. Never asks outside; `None`: no rate passed.
+pub fn bisect<T, E>(
     top: f64,
-    steps: usize,
-    mut passes: impl FnMut(f64) -> Result<bool, E>,
-) -> Result<f64, E> {
-    let (mut low, mut high) = (0.0, top);
-    for _ in 0..steps {
+    (steps, more): (usize, usize),
+    mut passes: impl FnMut(f64) -> Result<Option<T>, E>,
+) -> Result<(Option<T>, f64), E> {
+    let (mut low, mut high, mut best) = (0.0, top, None);
+    for step in 0..steps + more {
+        if step >= steps && high - low <= WITHIN * high {
+            break;
+        }
         let middle = (low + high) / 2.0;
         match passes(middle)? {
-            true => low = middle,
-            false => high = middle,
+            Some(of) => (low, best) = (middle, Some(of)),
+            None => high = middle,
         }
     }
-    Ok(low)
+    Ok((best, high))
 }
 
 struct Search<'a> {
@@ -163,24 +174,30 @@ impl Search<'_> {
         }
         // Rates that did not pass: what was lost, and how many trials came to nothing before.
         let (mut tried, mut failed) = (0, vec![]);
-        let found = bisect(top, self.order.steps, |rate| {
-            let (mut passed, mut late) = (0, 0);
+        let more = if self.order.quick { 0 } else { MORE };
+        let (found, above) = bisect(top, (self.order.steps, more), |rate| {
+            let (mut passed, mut late, mut sent) = (0, 0, rate);
             while passed < PASSES {
                 tried += 1;
                 let wish = wish(packet, buffers, (Some(rate), seconds, rate), sockets);
                 let trial = self.once(peer, &wish)?;
-                let slow = trial.sum < 0.9 * rate;
+                let slow = trial.sum < REACHED * rate;
                 late += usize::from(slow);
                 let lost = trial.loss.is_none_or(|loss| loss > 0.0);
                 if lost || late > AGAIN {
                     failed.push(json!({"asked_gbps": rate, "late": late, "heap_loss": trial.loss}));
-                    return Ok::<bool, LabError>(false);
+                    return Ok::<Option<f64>, LabError>(None);
                 }
-                passed += usize::from(!slow);
+                if !slow {
+                    (passed, sent) = (passed + 1, sent.min(trial.sum));
+                }
             }
-            Ok(true)
+            Ok(Some(sent))
         })?;
-        Ok(json!({"gbps": found, "free_gbps": top, "trials": tried, "failed": failed}))
+        let found = found.unwrap_or(0.0);
+        Ok(
+            json!({"gbps": found, "above_gbps": above, "free_gbps": top, "trials": tried, "failed": failed}),
+        )
     }
 }
 
@@ -204,7 +221,7 @@ pub fn run(
     let (granted, rights) = (rights::granted(), TrialRights::here());
     let plan = json!({
         "repeats": order.repeats, "steps": order.steps, "seconds": order.seconds, "peers": names, "heap_bytes": HEAP,
-        "passes": PASSES, "free": FREE, "again": AGAIN, "sockets": order.sockets, "cores": cores, "net_admin": rights.name(),
+        "passes": PASSES, "free": FREE, "again": AGAIN, "within": WITHIN, "reached": REACHED, "sockets": order.sockets, "cores": cores, "net_admin": rights.name(),
     });
     record.parameter("plan", plan.clone());
     record.parameter("granted_bytes", granted);
@@ -224,7 +241,8 @@ pub fn run(
     if let Some([sender, receiver]) = cores {
         text += &format!("\nSenders run on core {sender}, receivers on core {receiver}.\n");
     }
-    text += "\nMedians (least to most) of bisections by turns; a rate passes if two trials lose no heap. stock: 212,992 B \
+    text += "\nMedians (least to most) of bisections by turns; a rate passes if two trials lose no heap, and is what \
+             the slower one sent; the lowest rate that did not pass is within 5 %. stock: 212,992 B \
              at both ends, what a user gets on a system with nothing set.\n";
     if order.sockets > 1 {
         text += &format!(

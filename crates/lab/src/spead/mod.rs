@@ -33,6 +33,8 @@ pub mod tuning;
 mod whole;
 
 #[cfg(test)]
+mod records_tests;
+#[cfg(test)]
 mod spead_tests;
 
 /// Mean and standard deviation of a sample, as the memo gives them.

@@ -107,10 +107,22 @@ fn the_sum_is_all_bytes_over_the_last_sender_s_time_and_loss_counts_whole_heaps(
 
 #[test]
 fn a_search_comes_as_near_as_its_steps_allow() {
-    let found = bisect(16.0, 7, |rate| Ok::<bool, ()>(rate <= 5.0)).unwrap();
-    assert!((4.875..=5.0).contains(&found), "{found}");
-    assert_eq!(bisect(16.0, 7, |_| Ok::<bool, ()>(false)), Ok(0.0));
-    assert_eq!(bisect(1.0, 3, |_| Err("broken")), Err("broken"));
+    let below = |most: f64| move |rate: f64| Ok::<_, ()>((rate <= most).then_some(rate));
+    let (found, above) = bisect(16.0, (7, 0), below(5.0)).unwrap();
+    assert_eq!((found, above), (Some(5.0), 5.125));
+    // Seven steps of 16 end 0.125 apart; a low rate needs more to be within 5 %.
+    let (found, above) = bisect(16.0, (7, 8), below(0.3)).unwrap();
+    let found = found.unwrap();
+    assert!(found <= 0.3 && above > 0.3 && above - found <= 0.05 * above, "{found} {above}");
+    let (mut asked, mut none) = (0, |_| Ok::<Option<f64>, ()>(None));
+    assert_eq!(bisect(16.0, (7, 0), &mut none), Ok((None, 0.125)));
+    let counted = |rate| {
+        asked += 1;
+        none(rate)
+    };
+    assert_eq!(bisect(16.0, (2, 3), counted).unwrap().0, None);
+    assert_eq!(asked, 5, "never more than both");
+    assert_eq!(bisect::<(), _>(1.0, (3, 0), |_| Err("broken")), Err("broken"));
     assert_eq!(pm(&[1.0, 2.0, 3.0]), "2.00 ± 1.00");
     assert_eq!((pm(&[]), mean_sd(&[f64::NAN])), ("–".to_owned(), None));
 }
