@@ -97,6 +97,8 @@ impl<M: StcpMemory> StcpSender<M> {
             self.due.partial = false;
         } else {
             self.nxt = self.una;
+            // Silly windows hold back what was never sent: a repetition waits for no other timer.
+            self.due.short = true;
         }
         self.set(Timer::Rto, (now_ns + self.rtt.rto_ns(&self.settings)).min(limit));
     }

@@ -118,6 +118,21 @@ fn s21_an_override_ends_with_its_window() {
 }
 
 #[test]
+fn s26_a_silly_window_holds_no_repetition_back() {
+    let mut rig = Rig::connected(StcpSettings::daq(), 20_000);
+    rig.give(rig.ack(0, 100));
+    rig.submit(1000);
+    assert!(rig.all().is_empty());
+    let (mut last, out) = rig.until_sent();
+    assert_eq!((out.len(), out[0].length), (1, 100));
+    for rto in [5 * MS, 10 * MS, 20 * MS] {
+        let (t, out) = rig.until_sent();
+        assert_eq!((t - last, out.len(), out[0].offset, out[0].length), (rto, 1, 0, 100));
+        last = t;
+    }
+}
+
+#[test]
 fn s22_a_window_that_shrinks_is_obeyed() {
     let mut rig = Rig::connected(StcpSettings::default(), 60_000);
     rig.submit(200_000);
