@@ -32,8 +32,9 @@ fn the_same_seed_gives_the_same_segments() {
 fn s34_without_control_it_collapses_and_stays() {
     let o = tenth(Variant::None, 2000).run().unwrap();
     assert!((0.95 * 204.8e6..1.01 * 204.8e6).contains(&o.before.useful));
-    assert!((0.05e9..0.12e9).contains(&o.during.useful), "{:?}", o.during);
-    assert!(o.after.useful < 0.14e9 && o.after.wire > 0.45e9, "{:?}", o.after);
+    for part in [&o.during, &o.after] {
+        assert!((0.06e9..=0.12e9).contains(&part.useful) && part.wire > 0.45e9, "{part:?}");
+    }
     assert_eq!(o.recovery_s, None);
 }
 
@@ -72,7 +73,10 @@ fn one_sender_over_a_link_that_loses_one_in_a_hundred() {
     cell.fault.drop = Amount::Share(0.01);
     let o = cell.run().unwrap();
     assert!(o.course.lost > 100 && o.course.connected[0]);
-    assert!(o.before.useful > 2.03e9, "{:?}", o.before);
+    assert!(o.before.useful >= 2.04e9, "{:?}", o.before);
+    // A byte that never arrived would hold back all behind it, and the send buffer would be full.
+    let [underway] = o.course.underway[..] else { panic!("{:?}", o.course.underway) };
+    assert!(underway < u64::from(cell.buffer_bytes), "{underway}");
 }
 
 #[test]
