@@ -1,8 +1,8 @@
 use fullcount_core::ledger::Sheet;
-use fullcount_stcp::StcpSettings;
 use fullcount_stcp::sender::{Outbound, Purpose};
 use fullcount_stcp::wire::arp::Arp;
 use fullcount_stcp::wire::{Packet, TcpFlags, parse};
+use fullcount_stcp::{Ended, Notice, StcpSettings, StcpState};
 
 use super::*;
 use crate::frames::NOTE;
@@ -173,4 +173,41 @@ fn every_frame_is_counted_and_the_reason_of_a_dropped_one_has_its_line() {
     assert_eq!((counted, arp), ([4, 2, 1, 1, 9], 1));
     // A stream has no line for a frame that is nobody's.
     assert!(sheet.lines().iter().all(|info| info.name != "stcp.stream.short"));
+}
+
+#[test]
+fn connections_count_a_neighbour_that_answers_no_more_and_go_on() {
+    let mut link = RawLink::in_memory(RawSetup::new("none", Driver::Packet, OWN.1)).unwrap();
+    for port in [10, 11] {
+        link.add((PEER.1, 5000), port, StcpSettings::default(), 1 << 16).unwrap();
+    }
+    link.turn().unwrap();
+    link.set_time(SECOND);
+    link.turn().unwrap();
+    link.left();
+    from(&mut link, PEER);
+    let syns = link.left();
+    let Ok(Packet::Tcp { ports: (10, 5000), segment, .. }) =
+        parse(&syns[0][NOTE + ETHERNET..], PEER.1, ChecksumTrust::Partial)
+    else {
+        panic!("{syns:?}")
+    };
+    let both = TcpFlags::SYN.and(TcpFlags::ACK);
+    answer_to(&mut link, PEER, 10, (both, 0, segment.seq.wrapping_add(1)));
+    let counted = |link: &RawLink, at| link.stream(at).sender().memory().counted().no_neighbour;
+    // Asked for again 60 s after its answer, 20 times in 30 s.
+    for half in 3..=600 {
+        link.set_time(half * SECOND / 2);
+        while link.turn().unwrap() {}
+        let told = u64::from(half >= 2 * 91);
+        assert_eq!((counted(&link, 0), counted(&link, 1)), (told, 0), "{half}");
+    }
+    assert_eq!(link.stream(0).sender().state(), StcpState::Established);
+    let ended = std::iter::from_fn(|| link.notice(1)).last();
+    assert_eq!(ended, Some(Notice::Aborted(Ended::HostUnreachable)));
+    link.left();
+    link.submit(0, b"data").unwrap();
+    link.turn().unwrap();
+    let frames = link.left();
+    assert_eq!((frames.len(), &frames[0][NOTE..NOTE + 6]), (1, &PEER.0[..]));
 }

@@ -409,6 +409,12 @@ impl RawLink {
             if let Some((to, arp)) = self.neighbours[at].poll(now) {
                 self.make_arp(to, &arp);
             }
+            // Its address stays known: connections count this and go on, those being opened end.
+            if self.neighbours[at].lost() {
+                for stream in self.streams.iter_mut().filter(|s| s.neighbour == at) {
+                    stream.sender.neighbour(now, false);
+                }
+            }
         }
         for stream in &mut self.streams {
             match self.neighbours[stream.neighbour].state() {
