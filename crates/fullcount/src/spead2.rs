@@ -8,6 +8,8 @@ mod lines;
 mod recv;
 mod send;
 
+use std::net::IpAddr;
+
 use clap::{Args, Subcommand};
 
 use crate::exit::Failure;
@@ -46,6 +48,12 @@ fn place(text: &str) -> Option<(&str, u16)> {
     digits.then(|| port.parse().ok()).flatten().map(|port| (host, port))
 }
 
+/// Whether the host of a place is a multicast group. An IPv6 address stands in brackets.
+fn group(host: &str) -> bool {
+    let address = host.trim_start_matches('[').trim_end_matches(']');
+    address.parse::<IpAddr>().is_ok_and(|ip| ip.is_multicast())
+}
+
 /// As a shell takes it.
 fn shown(arguments: &[String]) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_=./:@%+,".contains(c);
@@ -68,6 +76,8 @@ mod tests {
         for file in ["run.pcap", "a:b.pcap", "x:", "y:99999"] {
             assert_eq!(place(file), None, "{file}");
         }
+        let groups = ["239.1.2.3", "[ff15::7]", "192.0.2.1", "[::1]", "", "rx.example"].map(group);
+        assert_eq!(groups, [true, true, false, false, false, false]);
         assert_eq!(shown(&["a".into(), "b?c".into()]), "a 'b?c'");
     }
 }

@@ -90,7 +90,9 @@ mod sonde_vectors;
 mod sources;
 mod spead;
 mod spead2;
+mod spead2_places;
 mod spead_captures;
+mod spead_readers;
 mod spead_vectors;
 mod stalls;
 #[cfg(target_os = "linux")]

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use fullcount_testing::veth::{RECEIVER, RECEIVER_V6, Veth};
+use fullcount_testing::veth::{NAME, RECEIVER, RECEIVER_V6, Veth};
 use serde_json::Value;
 use socket2::{Domain, Protocol, Socket, Type};
 
@@ -130,10 +130,19 @@ fn a_tuned_sender_says_what_it_decides_while_it_sends() {
     assert!(said.err.contains("lost: 0 heaps, 0 payload bytes"), "{}", said.err);
 }
 
-/// Payload bytes of all frames that come into the receiver's namespace for a port, as its interface has them.
+/// What a capture of the receiver's interface has for a port.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+struct Seen {
+    /// Payload bytes.
+    payload: u64,
+    /// Frames with their check sequence, and filled up where they are short.
+    frames: u64,
+}
+
+/// All frames that come into the receiver's namespace for a port, as its interface has them.
 struct Tap {
     over: Arc<AtomicBool>,
-    thread: JoinHandle<u64>,
+    thread: JoinHandle<Seen>,
 }
 
 /// Every frame of the receiver's namespace from now on.
@@ -154,13 +163,18 @@ impl Tap {
         let over = Arc::new(AtomicBool::new(false));
         let ended = over.clone();
         let thread = std::thread::spawn(move || {
-            let (mut frame, mut bytes) = (vec![0; 1 << 17], 0);
+            let (mut frame, mut seen) = (vec![0; 1 << 17], Seen::default());
             loop {
                 // What was queued when the end was told is read before.
                 let last = ended.load(Relaxed);
                 match (&socket).read(&mut frame) {
-                    Ok(n) => bytes += payload(&frame[..n], port),
-                    Err(_) if last => return bytes,
+                    Ok(n) => {
+                        if let Some(payload) = payload(&frame[..n], port) {
+                            seen.payload += payload;
+                            seen.frames += n.max(60) as u64 + 4;
+                        }
+                    }
+                    Err(_) if last => return seen,
                     Err(_) => {}
                 }
             }
@@ -168,40 +182,51 @@ impl Tap {
         Tap { over, thread }
     }
 
-    fn end(self) -> u64 {
+    fn end(self) -> Seen {
         self.over.store(true, Relaxed);
         self.thread.join().unwrap()
     }
 }
 
-/// Bytes behind the headers of a frame with IPv4 or IPv6 and UDP or TCP to this port; 0 of others.
-fn payload(frame: &[u8], port: u16) -> u64 {
+/// Bytes behind the headers of a frame with IPv4 or IPv6 and UDP or TCP to this port, or of one with a later part of a datagram, which has no
+/// port: here there are no others. `None` of other frames.
+fn payload(frame: &[u8], port: u16) -> Option<u64> {
     let u16_at = |at: usize| frame.get(at..at + 2).map_or(0, |b| u16::from_be_bytes([b[0], b[1]]));
-    // Where the transport's header stands, which one it is, and how long it is with what is behind it.
-    let (at, protocol, long) = match u16_at(12) {
+    // Where the transport's header stands, which one it is, how long it is with what is behind it, and which part this is.
+    let (at, protocol, long, part) = match u16_at(12) {
         0x0800 if frame.len() >= 34 => {
             let ip = u16::from(frame[14] & 15) * 4;
-            (14 + usize::from(ip), frame[23], u16_at(16).saturating_sub(ip))
+            (14 + usize::from(ip), frame[23], u16_at(16).saturating_sub(ip), u16_at(20) & 0x1fff)
         }
-        0x86DD if frame.len() >= 54 => (54, frame[20], u16_at(18)),
-        _ => return 0,
+        0x86DD if frame.len() >= 62 && frame[20] == 44 => {
+            (62, frame[54], u16_at(18).saturating_sub(8), u16_at(56) >> 3)
+        }
+        0x86DD if frame.len() >= 54 => (54, frame[20], u16_at(18), 0),
+        _ => return None,
     };
     let head = match protocol {
         17 => 8,
         6 => u16::from(frame.get(at + 12).copied().unwrap_or(0) >> 4) * 4,
-        _ => return 0,
+        _ => return None,
     };
-    if u16_at(at + 2) == port { u64::from(long.saturating_sub(head)) } else { 0 }
+    match part {
+        0 => (u16_at(at + 2) == port).then(|| u64::from(long.saturating_sub(head))),
+        _ => Some(u64::from(long)),
+    }
 }
 
 #[test]
 fn transport_bytes_are_those_of_the_frames_on_the_link() {
     let Some(veth) = Veth::new(9000, 1) else { return };
+    // The capture has each datagram as a card would send it, not trains.
+    let cut = veth.sending(|| fullcount_io::sys::set_feature(NAME, "tx-udp-segmentation", false));
+    cut.unwrap();
     let words = ["--heap-size", "200kB", "--heaps", "8", "--rate", "100Mbps", "--json"];
     let hosts = [RECEIVER.to_owned(), format!("[{RECEIVER_V6}]")];
     let ways = [
         ("spead+udp", "?burst=16KiB"),
         ("spead+udp", "?packet=8900B&burst=16KiB"),
+        ("spead+udp", "?packet=20000B&burst=16KiB"),
         ("spead+tcp", ""),
         ("spead+tcp", "?framing=heap"),
     ];
@@ -221,9 +246,13 @@ fn transport_bytes_are_those_of_the_frames_on_the_link() {
         let bytes: serde_json::Value = serde_json::from_slice(&sent.stdout).unwrap();
         let of = |name: &str| bytes["bytes"][name].as_u64().unwrap_or(0);
         assert!(of("payload") >= 8 * 200_000 && of("spead") > of("payload"), "{bytes}");
-        assert_eq!(of("transport"), seen - of("segments_again"), "{to}: {bytes}");
+        assert_eq!(of("transport"), seen.payload - of("segments_again"), "{to}: {bytes}");
         if scheme == "spead+tcp" {
-            assert_eq!(of("segments"), seen, "{to}: {bytes}");
+            assert_eq!(of("segments"), seen.payload, "{to}: {bytes}");
+            let link = (&bytes["bytes"]["frames"], &bytes["bytes"]["link"]);
+            assert_eq!(link, (&Value::Null, &Value::Null), "only the kernel knows: {bytes}");
+        } else {
+            assert_eq!(of("frames"), seen.frames, "{to}: {bytes}");
         }
     }
 }
@@ -358,6 +387,14 @@ fn a_readout_is_carried_and_every_packet_accounted_for() {
 fn wrong_options_end_with_2_and_a_sentence() {
     for (words, part) in [
         (&["receive", "spead+udp://127.0.0.1:1?max_heaps=0"][..], "1 to 4096"),
+        (
+            &[
+                "receive",
+                "spead+udp://127.0.0.1:1?max_heaps=8",
+                "spead+tcp://127.0.0.1:2?max_heaps=9",
+            ],
+            "max_heaps = 9: as in the first URL of the stream, which says max_heaps=8",
+        ),
         (&["receive", "spead+udp://127.0.0.1:1", "udp://127.0.0.1:2"], "spead+"),
         (&["receive", "spead+udp://127.0.0.1:1", "--web", "127.0.0.1:0"], "web"),
         (&["receive", "spead+udp://127.0.0.1:1", "--key", "id"], "key"),

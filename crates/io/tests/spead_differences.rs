@@ -112,10 +112,16 @@ fn at_once(packets: Vec<Vec<u8>>, names: &[&'static str]) -> [Way; 2] {
 }
 
 fn open(url: &str) -> SpeadIntake {
+    open_all(&[url.to_owned()])
+}
+
+/// Readers of one stream.
+fn open_all(urls: &[String]) -> SpeadIntake {
     let mut sources = Sources::default();
     fullcount_io::source::register(&mut sources);
-    let (url, inner) = carrier::plan(url, &SourceSetup::plain(&sources)).unwrap();
-    SpeadIntake::open(&[url], &[inner], &SourceOpening::PLAIN).unwrap()
+    let planned = carrier::plan_stream(urls, &SourceSetup::plain(&sources)).unwrap();
+    let (urls, inner): (Vec<_>, Vec<_>) = planned.into_iter().unzip();
+    SpeadIntake::open(&urls, &inner, &SourceOpening::PLAIN).unwrap()
 }
 
 /// Reads to the end of the stream; an error ends it as well, and then its words are the second value.
@@ -212,6 +218,60 @@ fn without_a_stop() {
     );
     let theirs = way_of("compat=spead2", 3600 * SECOND);
     assert_eq!(theirs, way(&[1], None, &[("spead.stalls", 0)]));
+}
+
+/// Two readers at addresses of their own, the first with this transport; their ports.
+fn readers(scheme: &str, keys: [&str; 2]) -> (SpeadIntake, [u16; 2]) {
+    let ats = ["127.0.0.1", "127.0.0.2"];
+    let urls = [
+        format!("{scheme}://{}:0?{}", ats[0], keys[0]),
+        format!("spead+udp://{}:0?{}", ats[1], keys[1]),
+    ];
+    let intake = open_all(&urls);
+    let ports = ats.map(|at| port_of(&intake, at));
+    (intake, ports)
+}
+
+fn of_several_readers() {
+    let names = &["spead.heaps.stop"];
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let send = |to: (&str, u16), packets: [Vec<u8>; 2]| {
+        packets.iter().for_each(|packet| assert!(socket.send_to(packet, to).is_ok()));
+    };
+    for (keys, all) in [
+        (["compat=spead2", ""], false),
+        (["", ""], true),
+        // Who says how many gets so many.
+        (["compat=spead2&senders=1", ""], true),
+        (["compat=spead2", "compat=spead2&senders=1"], true),
+    ] {
+        // The stop of the first one; the other says something only where it is waited for.
+        let (intake, ports) = readers("spead+udp", keys);
+        send(("127.0.0.1", ports[0]), [packet(1, 100, 0, 100), stop(2)]);
+        if all {
+            send(("127.0.0.2", ports[1]), [packet(3, 100, 0, 100), stop(4)]);
+        }
+        let (mut found, _) = read(intake, names);
+        found.heaps.sort_unstable();
+        let (heaps, stops): (&[u64], Counts) = match all {
+            true => (&[1, 3], &[("spead.heaps.stop", 2)]),
+            false => (&[1], &[("spead.heaps.stop", 1)]),
+        };
+        assert_eq!(found, way(heaps, Some(StreamEnd::StopItem), stops), "{keys:?}");
+        // The end of the first one.
+        let (intake, ports) = readers("spead+tcp", keys);
+        let mut first = TcpStream::connect(("127.0.0.1", ports[0])).unwrap();
+        first.write_all(&packet(1, 100, 0, 100)).unwrap();
+        drop(first);
+        if all {
+            send(("127.0.0.2", ports[1]), [packet(3, 100, 0, 100), stop(4)]);
+        }
+        let (mut found, _) = read(intake, names);
+        found.heaps.sort_unstable();
+        let stops: Counts = &[("spead.heaps.stop", 1)];
+        let stops = if all { stops } else { &[("spead.heaps.stop", 0)] };
+        assert_eq!(found, way(heaps, Some(StreamEnd::Readers), stops), "{keys:?}");
+    }
 }
 
 fn waiting() {
@@ -318,7 +378,7 @@ fn other_links() {
 /// A row of the table by its first column, the counters that it names, and what goes through it.
 type Row = (&'static str, &'static [&'static str], fn());
 
-const ROWS: [Row; 10] = [
+const ROWS: [Row; 11] = [
     ("packets of a heap out of order", &["spead.reordered"], reordered),
     (
         "a late packet of a finished heap",
@@ -329,6 +389,11 @@ const ROWS: [Row; 10] = [
     ("several packets in one datagram", &["spead.merged_datagrams"], merged),
     ("a heap whose end never comes", &["spead.heaps.timed_out"], without_an_end),
     ("a stop heap that is lost", &["spead.stalls"], without_a_stop),
+    (
+        "the first stop, or the first end, of several readers",
+        &["spead.heaps.stop"],
+        of_several_readers,
+    ),
     ("finished heaps that wait for their consumer", &["spead.ring_full"], waiting),
     ("packets above 9200 B (UDP) or 65,536 B (TCP)", &["spead.reader.too_large"], large),
     (

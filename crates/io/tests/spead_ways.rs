@@ -297,3 +297,79 @@ fn a_decoder_of_heaps_gets_the_heaps_themselves() {
         assert!(sender.is_none_or(|sender| sender.join().is_ok()));
     }
 }
+
+/// The readers of one stream, opened as a person's are.
+fn opened_all(urls: [&str; 2]) -> SpeadIntake {
+    let mut sources = Sources::default();
+    fullcount_io::source::register(&mut sources);
+    let urls = urls.map(str::to_owned);
+    let planned = carrier::plan_stream(&urls, &SourceSetup::plain(&sources)).unwrap();
+    let (urls, inner): (Vec<_>, Vec<_>) = planned.into_iter().unzip();
+    SpeadIntake::open(&urls, &inner, &SourceOpening::PLAIN).unwrap()
+}
+
+/// A heap of one packet of so many bytes.
+fn one_packet(number: u64, bytes: usize) -> Vec<u8> {
+    let payload = (bytes - 40) as u64;
+    let mut packet = vec![0x53, 4, 3, 5, 0, 0, 0, 4];
+    for (id, value) in [(1, number), (2, payload), (3, 0), (4, payload)] {
+        packet.extend((1u64 << 63 | id << 40 | value).to_be_bytes());
+    }
+    packet.resize(bytes, 7);
+    packet
+}
+
+/// Each reader throws away what is above its own limit, and the counts of UDP and TCP are one sum.
+#[test]
+fn packets_above_the_limit_of_their_reader_are_counted_whichever_reader_they_came_to() {
+    for (keys, taken, above) in [
+        (["max_packet=1000B", "max_packet=3000B"], vec![1, 4, 5], 3),
+        (["max_packet=3000B", "max_packet=1000B"], vec![1, 2, 4], 3),
+        // The way of the first is that of all, with the limit of each transport.
+        (["compat=spead2", ""], vec![1, 2, 3, 4, 5, 6], 0),
+        (["compat=spead2&max_packet=1000B", ""], vec![1, 4, 5, 6], 2),
+        (["compat=spead2&max_packet=1000B", "max_packet=2500B"], vec![1, 4, 5], 3),
+    ] {
+        let udp = format!("spead+udp://127.0.0.1:0?senders=1&{}", keys[0]);
+        let tcp = format!("spead+tcp://127.0.0.2:0?{}", keys[1]);
+        let mut intake = opened_all([&udp, &tcp]);
+        let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        let sizes = [900, 2000, 4000];
+        let to = ("127.0.0.1", port_of(&intake, "127.0.0.1"));
+        for (number, bytes) in (1..).zip(sizes) {
+            socket.send_to(&one_packet(number, bytes), to).unwrap();
+        }
+        let (mut all, begun) = (vec![], Instant::now());
+        let mut step = |intake: &mut SpeadIntake| {
+            assert!(begun.elapsed() < PATIENCE, "{keys:?}");
+            intake.step(Duration::from_millis(5), &mut |heap, _| all.push(heap.cnt())).unwrap()
+        };
+        let mut came = 0;
+        while came < 3 {
+            step(&mut intake);
+            came = intake.reader_sheets().iter().map(|sheet| count(sheet, "receive.packets")).sum();
+        }
+        let to = ("127.0.0.2", port_of(&intake, "127.0.0.2"));
+        let mut connection = std::net::TcpStream::connect(to).unwrap();
+        for (number, bytes) in (4..).zip(sizes) {
+            std::io::Write::write_all(&mut connection, &one_packet(number, bytes)).unwrap();
+        }
+        drop(connection);
+        while count(&intake.sheet(), "spead.reader.connections") == 0 {
+            step(&mut intake);
+        }
+        let stop = [(1u64, 7u64), (2, 0), (3, 0), (4, 0), (6, 2)];
+        let mut packet = vec![0x53, 4, 3, 5, 0, 0, 0, 5];
+        stop.iter()
+            .for_each(|(id, value)| packet.extend((1 << 63 | id << 40 | value).to_be_bytes()));
+        socket.send_to(&packet, ("127.0.0.1", port_of(&intake, "127.0.0.1"))).unwrap();
+        while !matches!(step(&mut intake), fullcount_io::spead::IntakeStep::Ended(_)) {}
+        assert_eq!(count(&intake.sheet(), "spead.reader.too_large"), above, "{keys:?}");
+        assert_eq!(all, taken, "{keys:?}");
+    }
+}
+
+fn count(sheet: &fullcount_core::ledger::Sheet, name: &str) -> u64 {
+    let line = sheet.lines().iter().position(|line| line.name == name);
+    sheet.get(line.unwrap_or_else(|| panic!("no counter {name}")))
+}

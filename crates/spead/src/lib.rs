@@ -64,13 +64,13 @@
 //! | several packets in one datagram (captures on a sending host) | refused | taken apart | `spead.merged_datagrams` |
 //! | a heap whose end never comes | waits until newer heaps push it out | given up after 5 s | `spead.heaps.timed_out` |
 //! | a stream whose stop was lost | waits for ever | [`ReceiverConfig::stall_timeout_ns`] | `spead.stalls` |
-//! | the first stop, the first reader's end | ends the stream | [`ReceiverConfig::stops`], [`ReceiverConfig::readers`] | |
+//! | the first stop, the first reader's end | ends the stream | [`ReceiverConfig::stops`], [`ReceiverConfig::readers`] | `spead.heaps.stop` |
 //! | a heap length of 2^47 B in one packet | the stream hangs | refused, as is all above [`ReceiverConfig::max_heap_bytes`] | `spead.refused.heap_too_large` |
 //! | bytes of an incomplete heap | out of reach | [`receive::IncompleteHeap::pieces`] | `spead.lost.bytes` |
 //! | refused packets | not counted | one counter for each reason | [`receive::SpeadCounter`] |
-//! | padding of heaps with many pointers | before the payload, so that small items are zeros | behind it, as the document says | |
+//! | padding of heaps with many pointers | before the payload, so that small items are zeros | behind it, as the document says | – (how a heap is cut: nothing is refused or lost) |
 //! | a full send queue | drops the heap | gives it back, or lets it wait | `SendCounts::refused_heaps` |
-//! | cancelling, fixed payload per packet | not there | [`send::HeapSender::cancel`], [`send::PayloadSize::Fixed`] | |
+//! | cancelling, fixed payload per packet | not there | [`send::HeapSender::cancel`], [`send::PayloadSize::Fixed`] | `SendCounts::unfinished_heaps`; – (a cut) |
 //!
 //! Memory is bounded by the settings whatever comes: the window, bytes of live heaps, items and pieces of a heap, heaps and
 //! chunks that wait for their consumer, finished numbers that are remembered, items of a group. On a byte stream a length alone

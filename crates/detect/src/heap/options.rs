@@ -30,7 +30,7 @@ fullcount_core::key_rows! {
         "detector.max_items" "`4096`" "1 to 65,536" "descriptors that are kept";
         "detector.pyspead" "`false`" "`true`, `false`" "senders are PySPEAD 0.5.2";
         "detector.sequence" "–" "`[FIRST, STEP]`" "numbers that the sender gives its heaps: then missing heaps are counted";
-        "detector.packet_payload" "–" "1 B or more" "payload bytes of a full packet: then missing packets are counted";
+        "detector.packet_payload" "–" "1 B or more" "payload bytes of a full packet: then missing packets are counted, exactly if the item pointers of a heap fit into its first packet or the sender has a fixed payload";
         "detector.waterfall" "–" "name of an array" "the array that the live page shows line by line; without it the first one with numbers";
         "detector.bins" "`512`" "16 to 4096" "cells of a line of the waterfall";
         "detector.lines" "`256`" "16 to 1024" "lines of the waterfall";

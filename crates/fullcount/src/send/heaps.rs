@@ -186,6 +186,7 @@ fn tell(flags: &SendFlags, sent: &HeapsSent, outlet: &SpeadOutlet) {
         "packets": {"sent": counts.packets, "again": counts.resent_packets, "failed": counts.failed_packets},
         "bytes": {
             "payload": counts.payload_bytes, "spead": counts.packet_bytes, "transport": transport.bytes,
+            // null: the link is not known, as on TCP, where `segments` is the kernel's own count.
             "frames": counts.frame_bytes, "link": counts.link_bytes,
         },
         "rates": {"gbps": sent.gbps(), "heaps_per_s": sent.heaps as f64 / sent.seconds.max(1e-9)},

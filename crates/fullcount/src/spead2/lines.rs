@@ -23,7 +23,11 @@ pub fn print(text: &mut String, heap: &Heap, seconds: f64, descriptors: Option<B
         };
         let _ = write!(text, "{:#x} = [{many} bytes]", item.id);
         if let ItemValue::Immediate(value) = item.value {
-            let _ = write!(text, " = {value:#x}");
+            // C++ puts no 0x before 0.
+            let _ = match value {
+                0 => write!(text, " = 0"),
+                _ => write!(text, " = {value:#x}"),
+            };
         }
         text.push('\n');
     }

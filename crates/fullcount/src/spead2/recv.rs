@@ -4,7 +4,7 @@
 
 mod stream;
 
-use std::net::Ipv6Addr;
+use std::net::IpAddr;
 use std::sync::atomic::Ordering::Relaxed;
 
 use anyhow::Context;
@@ -17,7 +17,7 @@ use fullcount_io::spead::{SpeadIntake, carrier};
 use fullcount_spead::BugCompat;
 
 use self::stream::{Shared, stream};
-use super::{place, shown};
+use super::{group, place, shown};
 use crate::exit::Failure;
 use crate::{note, say};
 
@@ -38,7 +38,7 @@ pub struct Spead2Recv {
     /// PySPEAD's form of descriptors
     #[arg(long)]
     pyspead: bool,
-    /// Interface address
+    /// Address to listen at; of a group: the interface's
     #[arg(long, value_name = "ADDR")]
     bind: Option<String>,
     /// Largest packet, bytes [default: 9200; TCP: 65536]
@@ -115,21 +115,7 @@ impl Spead2Recv {
             }
             return Ok(format!("spead+pcap:{from}?flat-out&{keys}"));
         };
-        let bind = self.bind.as_deref();
-        let host = match (host, bind) {
-            // One that is a host's own: where it listens.
-            ("", Some(bind)) if self.tcp && bind.parse::<Ipv6Addr>().is_ok() => format!("[{bind}]"),
-            ("", Some(bind)) if self.tcp => bind.to_owned(),
-            (_, Some(bind)) if self.tcp => {
-                return Err(refuse(
-                    "bind",
-                    bind,
-                    "with --tcp and HOST:PORT: HOST says where it listens",
-                ));
-            }
-            ("", _) => "0.0.0.0".to_owned(),
-            (host, _) => host.to_owned(),
-        };
+        let host = self.listen(host)?;
         if self.stall_timeout.is_none() && !self.tcp {
             keys += &format!("&stall_timeout={}s", carrier::STALLED.as_secs());
         }
@@ -140,9 +126,38 @@ impl Spead2Recv {
         if buffer > 0 {
             url += &format!("&receive_buffer={}B", buffer.max(4096));
         }
-        match bind {
-            Some(bind) if !self.tcp => Ok(url + &format!("&interface={bind}")),
+        match &self.bind {
+            Some(bind) if !self.tcp && group(&host) => Ok(url + &format!("&interface={bind}")),
             _ => Ok(url),
+        }
+    }
+
+    /// Where it listens: at a place with this host, or at --bind, which is an address of this host unless that one is a group.
+    fn listen(&self, host: &str) -> Result<String, ConfigError> {
+        let Some(bind) = self.bind.as_deref().filter(|_| self.tcp || !group(host)) else {
+            return Ok(if host.is_empty() { "0.0.0.0" } else { host }.to_owned());
+        };
+        let bare = bind.trim_start_matches('[').trim_end_matches(']');
+        let address: IpAddr = bare.parse().map_err(|_| {
+            refuse("bind", bind, "an address of this host, 192.0.2.7 or 2001:db8::7")
+        })?;
+        let own = match address {
+            IpAddr::V4(v4) => v4.to_string(),
+            IpAddr::V6(v6) => format!("[{v6}]"),
+        };
+        let given = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>().ok();
+        match host {
+            "" => Ok(own),
+            _ if self.tcp => {
+                Err(refuse("bind", bind, "with --tcp and HOST:PORT: HOST says where it listens"))
+            }
+            // As with spead2: 0.0.0.0 is what a bare port means.
+            "0.0.0.0" => Ok(own),
+            _ if given == Some(address) => Ok(own),
+            _ => {
+                let takes = format!("with {host}: that address; or the port alone, or a group");
+                Err(refuse("bind", bind, takes))
+            }
         }
     }
 

@@ -1,7 +1,5 @@
 //! `fullcount spead2 send`: spead2_send's options.
 
-use std::net::IpAddr;
-
 use anyhow::Context;
 use clap::Args;
 use fullcount_engine::config::{ConfigError, refuse};
@@ -9,7 +7,7 @@ use fullcount_engine::stop::Stop;
 use fullcount_io::spead::{HeapsJob, SpeadOutlet, carry};
 use fullcount_spead::{BugCompat, Flavour};
 
-use super::{place, shown};
+use super::{group, place, shown};
 use crate::exit::Failure;
 use crate::{note, say};
 
@@ -47,7 +45,7 @@ pub struct Spead2Send {
     /// Largest packet, bytes
     #[arg(long, value_name = "BYTES", default_value_t = 1472)]
     packet: u64,
-    /// Interface address
+    /// Local address; to a group: the interface's
     #[arg(long, value_name = "ADDR")]
     bind: Option<String>,
     /// Socket buffer, bytes [default: 524288; TCP: 212992]
@@ -62,7 +60,7 @@ pub struct Spead2Send {
     /// Heaps in flight
     #[arg(long, value_name = "N", default_value_t = 4)]
     max_heaps: usize,
-    /// SW, HW or AUTO; here the rate is always kept in software
+    /// SW, HW or AUTO, in any case; here the rate is always kept in software
     #[arg(long, value_name = "METHOD", default_value = "AUTO")]
     rate_method: String,
     /// Gb/s of SPEAD bytes; 0: no limit
@@ -94,19 +92,13 @@ impl Spead2Send {
         if self.pyspead {
             url += "&pyspead";
         }
-        if let (true, Some(bind)) = (self.tcp, &self.bind) {
-            url += &format!("&bind={bind}");
+        let group = !self.tcp && group(host);
+        if group {
+            url += &format!("&ttl={}", self.ttl);
         }
-        if !self.tcp {
-            // An IPv6 address stands in brackets.
-            let address = host.trim_start_matches('[').trim_end_matches(']');
-            let multicast = address.parse::<IpAddr>().is_ok_and(|ip| ip.is_multicast());
-            if multicast {
-                url += &format!("&ttl={}", self.ttl);
-            }
-            if let Some(bind) = &self.bind {
-                url += &format!("&interface={bind}");
-            }
+        if let Some(bind) = &self.bind {
+            // To a group it is the way out; else it is where packets come from.
+            url += &format!("&{}={bind}", if group { "interface" } else { "bind" });
         }
         Ok(url)
     }
@@ -143,7 +135,8 @@ impl Spead2Send {
 
 /// Sends.
 pub fn send(flags: &Spead2Send) -> Result<u8, Failure> {
-    if !["SW", "HW", "AUTO"].contains(&flags.rate_method.as_str()) {
+    let method = flags.rate_method.to_ascii_uppercase();
+    if !["SW", "HW", "AUTO"].contains(&method.as_str()) {
         return Err(refuse("rate-method", &flags.rate_method, "SW, HW or AUTO").into());
     }
     if !(flags.rate >= 0.0 && flags.rate <= 1e5) {
@@ -154,7 +147,7 @@ pub fn send(flags: &Spead2Send) -> Result<u8, Failure> {
             refuse("destination", flags.to.join(" "), "one: TCP has a single destination").into()
         );
     }
-    if flags.rate_method != "AUTO" {
+    if method != "AUTO" {
         note!("--rate-method has no effect: the rate is kept in software");
     }
     let job = flags.job()?;

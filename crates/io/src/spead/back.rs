@@ -41,6 +41,8 @@ pub struct BackChannel {
     socket: UdpSocket,
     to: SocketAddr,
     gaps: Option<GapWatch>,
+    /// Other readers may bring other senders.
+    beside_others: bool,
     reported_ns: Option<u64>,
     reports: u64,
     requests: u64,
@@ -66,11 +68,17 @@ impl BackChannel {
             socket,
             to,
             gaps,
+            beside_others: false,
             reported_ns: None,
             reports: 0,
             requests: 0,
             error: None,
         })
+    }
+
+    /// Of a stream with several readers: the totals of one sender say nothing about what is lost.
+    pub(super) fn beside_others(self) -> BackChannel {
+        BackChannel { beside_others: true, ..self }
     }
 
     /// Reports and requests that are due; totals that came.
@@ -100,7 +108,8 @@ impl BackChannel {
 
     /// Totals of the sender, if they have come. With several senders, those of one say nothing about what is lost.
     pub(super) fn listen(&mut self, stream: &mut HeapReceiver) {
-        let alone = stream.config().stops.max(stream.config().readers) <= 1;
+        let senders = stream.config().stops.max(stream.config().readers);
+        let alone = senders <= 1 && !self.beside_others;
         let mut slot = [0; LONGEST];
         // Bounded: what comes faster than this is no sender of ours.
         for _ in 0..64 {

@@ -22,6 +22,7 @@ use fullcount_spead::receive::OnIncomplete;
 
 use super::handed::Handed;
 use super::intake::{IntakeStep, SpeadIntake};
+use super::url::shared::agree;
 use super::url::{SpeadInput, SpeadTransport, SpeadUrl, count_stalls};
 use crate::endpoint::{Engine, PcapUrl};
 use crate::source::refused;
@@ -130,7 +131,13 @@ pub type PlannedSpead = (SpeadUrl<SpeadInput>, Option<Box<dyn SourceEndpoint>>);
 /// # Errors
 /// What is wrong with it.
 pub fn plan(text: &str, setup: &SourceSetup<'_>) -> Result<PlannedSpead, Refusal> {
+    plan_as(text, setup, false)
+}
+
+/// The same; `spead2`: its stream does what spead2 does, whatever this URL says.
+fn plan_as(text: &str, setup: &SourceSetup<'_>, spead2: bool) -> Result<PlannedSpead, Refusal> {
     let mut url = SpeadUrl::<SpeadInput>::read(text).map_err(|e| refused(text, e))?;
+    url.told.spead2 |= spead2;
     if url.told.spead2 && url.told.max_packet == 0 {
         // spead2's own limits; it has none for captures.
         url.told.max_packet = match url.transport {
@@ -156,9 +163,7 @@ pub fn plan(text: &str, setup: &SourceSetup<'_>) -> Result<PlannedSpead, Refusal
     }
     let (told, several) = (&url.told, url.told.sockets.is_some_and(|n| n > 1));
     let why = match &url.address {
-        Some(at) if url.transport == SpeadTransport::Tcp && at.interface.is_some() => {
-            Some("bind is for sending: the URL's address says where it listens")
-        }
+        Some(at) if at.bind.is_some() => Some(udp::url::BIND_SENDS),
         _ if told.pool > 0 && told.pool_range.0 > told.pool_range.1 => {
             Some("pool_lower is at most pool_upper")
         }
@@ -183,13 +188,18 @@ pub fn plan(text: &str, setup: &SourceSetup<'_>) -> Result<PlannedSpead, Refusal
 /// The URLs of one stream, each with the endpoint below it.
 ///
 /// # Errors
-/// What is wrong with one, or that none has a sender whose end is the stream's.
+/// What is wrong with one, that a later one has another key of the stream than the first, or that none has a sender whose end is the
+/// stream's.
 pub fn plan_stream(
     texts: &[String],
     setup: &SourceSetup<'_>,
 ) -> Result<Vec<PlannedSpead>, Refusal> {
-    let planned: Vec<_> =
-        texts.iter().map(|text| plan(text, setup)).collect::<Result<_, Refusal>>()?;
+    let mut planned: Vec<PlannedSpead> = Vec::with_capacity(texts.len());
+    for text in texts {
+        let spead2 = planned.first().is_some_and(|(first, _)| first.told.spead2);
+        planned.push(plan_as(text, setup, spead2)?);
+    }
+    agree(texts)?;
     has_senders(&texts.join(" "), planned.iter().map(|(url, _)| url))?;
     Ok(planned)
 }
@@ -257,7 +267,7 @@ impl CarrierEndpoint {
                     local = local.or(opened.local);
                     sources.push(opened.source);
                 }
-                intake.add_endpoint_of(sources, (told.senders, below.spread));
+                intake.add_endpoint_of(sources, told, below.spread);
                 if let Some(to) = told.feedback {
                     let back = super::back::BackChannel::to(to, told.resend);
                     intake.report_to(back.map_err(SourceOpenError::failed)?);

@@ -23,7 +23,7 @@ use super::back::{BackChannel, BackError};
 use super::carrier::below;
 use super::spread::SpreadSockets;
 use super::taking::{Taking, hand_over, take_batch, take_train};
-use super::tcp::{TcpIntake, TcpIntakeOptions};
+use super::tcp::{StreamWaste, TcpIntake, TcpIntakeOptions};
 use super::url::{SpeadInput, SpeadUrl};
 
 fullcount_core::counters! {
@@ -74,6 +74,8 @@ struct Reader {
     ended: bool,
     /// Its endpoint.
     endpoint: usize,
+    /// Largest datagram; 0: no limit.
+    max_packet: usize,
 }
 
 /// An endpoint: its readers, and how many of its senders are done.
@@ -116,7 +118,8 @@ pub struct SpeadIntake {
     stream: HeapReceiver,
     readers: Vec<Reader>,
     endpoints: Vec<Endpoint>,
-    max_packet: usize,
+    /// Datagrams above the limit of their reader.
+    too_large: u64,
     began: Instant,
     looked_ns: u64,
     sheet: Arc<Sheet>,
@@ -167,7 +170,7 @@ impl SpeadIntake {
             stream: StreamReceiver::with_store(config, store)?,
             readers: vec![],
             endpoints: vec![],
-            max_packet: told.max_packet,
+            too_large: 0,
             began: Instant::now(),
             looked_ns: 0,
             sheet: Sheet::new(SpeadIntake::catalogue()),
@@ -188,7 +191,8 @@ impl SpeadIntake {
         self.sheet = sheet;
     }
 
-    /// Opens endpoints as readers of one stream. `inner` are the endpoints below SPEAD, in the same order; of TCP there is none.
+    /// Opens endpoints as readers of one stream, whose settings are those of the first. `inner` are the endpoints below SPEAD, in the same
+    /// order; of TCP there is none.
     ///
     /// # Errors
     /// What could not be opened, with its address or path.
@@ -201,7 +205,11 @@ impl SpeadIntake {
             return Err(SourceOpenError::failed("no endpoint".to_owned()));
         };
         let mut told = first.told.clone();
-        told.config.stops = urls.iter().map(|url| url.told.senders).sum();
+        // With spead2 the first stop and the first reader's end are the stream's.
+        told.config.stops = match told.spead2 && urls.iter().all(|url| !url.told.senders_said) {
+            true => 1,
+            false => urls.iter().map(|url| url.told.senders).sum(),
+        };
         told.config.readers = told.config.stops;
         let mut intake = SpeadIntake::new(&told)?;
         for (url, inner) in urls.iter().zip(inner) {
@@ -210,17 +218,17 @@ impl SpeadIntake {
                     let below = below(url, opening);
                     let opened = endpoint.open(&below)?;
                     let sources = opened.into_iter().map(|one| one.source).collect();
-                    intake.add_endpoint_of(sources, (url.told.senders, below.spread));
+                    intake.add_endpoint_of(sources, &url.told, below.spread);
                 }
                 (None, Some(address)) => {
                     let options = TcpIntakeOptions {
                         senders: url.told.senders.max(1),
                         framing: url.told.framing,
                         max_packet: url.told.max_packet,
-                        max_heap: url.told.config.max_heap_bytes,
-                        max_live: url.told.config.max_live_bytes,
+                        max_heap: told.config.max_heap_bytes,
+                        max_live: told.config.max_live_bytes,
                         memory: intake.pool.clone(),
-                        ignore_stop: !url.told.config.stop_on_stop_item,
+                        ignore_stop: !told.config.stop_on_stop_item,
                         low_water: url.told.low_water,
                     };
                     let tcp =
@@ -232,24 +240,34 @@ impl SpeadIntake {
         }
         if let Some(to) = told.feedback {
             let back = BackChannel::to(to, told.resend).map_err(SourceOpenError::failed)?;
-            intake.report_to(back);
+            intake.report_to(if urls.len() > 1 { back.beside_others() } else { back });
         }
         Ok(intake)
     }
 
     /// Datagrams from there are packets, of one sender.
     pub fn add_source(&mut self, source: Box<dyn Source>) {
-        self.add_sources(vec![source], 1);
+        self.add_endpoint_of(vec![source], &SpeadInput::default(), false);
     }
 
-    /// Those of an endpoint with so many senders; `spread`: trains of one sender come in any of them.
+    /// Those of an endpoint with several sources; its senders have ended when all of these have. `spread`: trains of one sender come in any
+    /// of them.
     pub(super) fn add_endpoint_of(
         &mut self,
         sources: Vec<Box<dyn Source>>,
-        (senders, spread): (u32, bool),
+        told: &SpeadInput,
+        spread: bool,
     ) {
+        let (senders, max_packet) = (told.senders, told.max_packet);
         if !spread {
-            return self.add_sources(sources, senders);
+            let endpoint = self.add_endpoint(senders, sources.len() as u32);
+            for source in sources {
+                self.facts.extend(source.describe());
+                self.lossless &= source.lossless();
+                let from = ReadFrom::Datagrams { batch: source.batch(), source };
+                self.readers.push(Reader { from, ended: false, endpoint, max_packet });
+            }
+            return;
         }
         let endpoint = self.add_endpoint(senders, 1);
         self.facts
@@ -257,18 +275,7 @@ impl SpeadIntake {
         self.facts.extend(sources.iter().take(1).flat_map(|source| source.describe()));
         self.lossless &= sources.iter().all(|source| source.lossless());
         let from = ReadFrom::Spread(SpreadSockets::new(sources));
-        self.readers.push(Reader { from, ended: false, endpoint });
-    }
-
-    /// The same of an endpoint with several sources; its `senders` have ended when all of these have.
-    pub(super) fn add_sources(&mut self, sources: Vec<Box<dyn Source>>, senders: u32) {
-        let endpoint = self.add_endpoint(senders, sources.len() as u32);
-        for source in sources {
-            self.facts.extend(source.describe());
-            self.lossless &= source.lossless();
-            let from = ReadFrom::Datagrams { batch: source.batch(), source };
-            self.readers.push(Reader { from, ended: false, endpoint });
-        }
+        self.readers.push(Reader { from, ended: false, endpoint, max_packet });
     }
 
     fn add_endpoint(&mut self, senders: u32, open: u32) -> usize {
@@ -283,14 +290,14 @@ impl SpeadIntake {
         }
         let endpoint = self.add_endpoint(intake.senders(), 1);
         let from = ReadFrom::Tcp(Box::new(intake));
-        self.readers.push(Reader { from, ended: false, endpoint });
+        self.readers.push(Reader { from, ended: false, endpoint, max_packet: 0 });
     }
 
     /// Packets back to back in memory.
     pub fn add_memory(&mut self, bytes: Vec<u8>) {
         let endpoint = self.add_endpoint(1, 1);
         let from = ReadFrom::Memory { bytes, at: 0 };
-        self.readers.push(Reader { from, ended: false, endpoint });
+        self.readers.push(Reader { from, ended: false, endpoint, max_packet: 0 });
     }
 
     /// Tells the sender what came.
@@ -401,8 +408,12 @@ impl SpeadIntake {
         wait: Duration,
         deliver: &mut dyn FnMut(Delivery, Arrived),
     ) -> Result<bool, SourceError> {
-        let SpeadIntake { stream, readers, endpoints, sheet, .. } = self;
-        let (began, most) = (self.began, self.max_packet);
+        let SpeadIntake { stream, readers, endpoints, too_large, sheet, .. } = self;
+        let began = self.began;
+        let mut above = |over| {
+            *too_large += over;
+            sheet.add(SpeadCounter::LINES + IntakeCounter::TooLarge as usize, over);
+        };
         let now = || began.elapsed().as_nanos() as u64;
         let mut came = false;
         for reader in readers.iter_mut().filter(|reader| !reader.ended) {
@@ -410,12 +421,11 @@ impl SpeadIntake {
                 break;
             }
             let endpoint = &mut endpoints[reader.endpoint];
-            let stops = stream.stop_items();
+            let (stops, most) = (stream.stop_items(), reader.max_packet);
             came |= match &mut reader.from {
                 ReadFrom::Datagrams { source, batch } => match source.recv(batch, wait)? {
                     Received::Data => {
-                        let over = take_batch(stream, batch, now(), most, deliver);
-                        sheet.add(SpeadCounter::LINES + IntakeCounter::TooLarge as usize, over);
+                        above(take_batch(stream, batch, now(), most, deliver));
                         true
                     }
                     Received::Idle | Received::Flush(_) => false,
@@ -426,12 +436,10 @@ impl SpeadIntake {
                     }
                 },
                 ReadFrom::Spread(sockets) => {
-                    let mut over = 0;
                     let mut take =
-                        |train: Train<'_>| over += take_train(stream, &train, now(), most, deliver);
+                        |train: Train<'_>| above(take_train(stream, &train, now(), most, deliver));
                     let came = sockets.read(wait, &mut take)?;
                     stream.end_batch();
-                    sheet.add(SpeadCounter::LINES + IntakeCounter::TooLarge as usize, over);
                     came
                 }
                 ReadFrom::Tcp(intake) => {
@@ -472,7 +480,7 @@ impl SpeadIntake {
     fn look(&mut self, now: u64, deliver: &mut dyn FnMut(Delivery, Arrived)) {
         self.stream.expire(now);
         let timeout = self.stream.config().heap_timeout_ns;
-        let mut waste = super::tcp::StreamWaste::default();
+        let mut waste = StreamWaste { too_large: self.too_large, ..StreamWaste::default() };
         for reader in &mut self.readers {
             let ReadFrom::Tcp(intake) = &mut reader.from else { continue };
             let silent =

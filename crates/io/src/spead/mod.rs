@@ -11,6 +11,7 @@ pub mod carry;
 mod handed;
 pub mod heaps;
 pub mod intake;
+mod link;
 pub mod outlet;
 mod spread;
 mod taking;

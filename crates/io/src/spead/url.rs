@@ -4,7 +4,6 @@
 //! `spead+pcap:FILE` (a capture is written). Refuses keys that neither SPEAD nor the transport has, and values outside their ranges.
 //! Source: `docs/architecture.md`, "Endpoints are URLs".
 
-use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -13,10 +12,11 @@ use fullcount_core::url::{self, NotTaken, Scheme, SchemeKey, UrlError, UrlProble
 use fullcount_spead::send::{CutRules, PaceSettings, PayloadSize, SenderConfig};
 use fullcount_spead::wire::{self, id};
 
-use crate::udp::url::{BUFFER, BUFFER_TAKES, InterfaceChoice, UdpUrl};
+use crate::udp::url::{BIND_TAKES, BUFFER, BUFFER_TAKES, UdpUrl, own_address};
 
 mod input;
 mod output;
+pub(super) mod shared;
 
 pub use input::SpeadInput;
 pub use output::SpeadOutput;
@@ -51,6 +51,11 @@ impl SpeadTransport {
     /// Packets may be lost on the way, a stop heap among them, and nothing else says that the stream has ended.
     fn loses(self) -> bool {
         matches!(self, SpeadTransport::Udp | SpeadTransport::Xdp | SpeadTransport::Packet)
+    }
+
+    /// A sender may fall silent: its host is gone or its process stands still.
+    fn may_stall(self) -> bool {
+        self != SpeadTransport::Pcap
     }
 
     /// All, in the order in which people see them.
@@ -139,18 +144,10 @@ impl Scheme for TcpUrl {
         ),
         SchemeKey::told(
             "bind",
-            "an address of this host, 192.0.2.7 or [2001:db8::7]",
+            BIND_TAKES,
             "the system's choice",
             "sending only: local address of the connection",
-            |u, v| {
-                let text = v.text()?.trim_start_matches('[').trim_end_matches(']');
-                let address = text.parse::<IpAddr>().map_err(|_| NotTaken::Other)?;
-                u.0.interface = Some(match address {
-                    IpAddr::V4(v4) => InterfaceChoice::V4(v4),
-                    IpAddr::V6(v6) => InterfaceChoice::V6(v6),
-                });
-                Ok(())
-            },
+            |u, v| own_address(v.text()?).map(|ip| u.0.bind = Some(ip)),
         ),
     ];
 
@@ -174,6 +171,17 @@ pub struct SpeadUrl<T> {
     pub told: T,
 }
 
+/// What these keys of SPEAD say together.
+fn told<T: Scheme>(mut keys: Vec<&str>) -> Result<T, UrlError> {
+    // The first sets many things at once, and what else is said holds wherever it stands; the last is compared with the longest heap.
+    keys.sort_by_key(|part| match part.split_once('=') {
+        Some(("compat", _)) => 0,
+        Some(("max_live", _)) => 2,
+        _ => 1,
+    });
+    url::read::<T>(&format!("spead://?{}", keys.join("&")))
+}
+
 impl<T: Scheme> SpeadUrl<T> {
     /// Reads it.
     ///
@@ -193,14 +201,8 @@ impl<T: Scheme> SpeadUrl<T> {
             let name = part.split_once('=').map_or(*part, |(name, _)| name);
             T::KEYS.iter().any(|key| key.name == name)
         };
-        let (mut mine, others): (Vec<&str>, Vec<&str>) =
+        let (mine, others): (Vec<&str>, Vec<&str>) =
             query.split('&').filter(|part| !part.is_empty()).partition(own);
-        // The first sets many things at once, and what else is said holds wherever it stands; the last is compared with the longest heap.
-        mine.sort_by_key(|part| match part.split_once('=') {
-            Some(("compat", _)) => 0,
-            Some(("max_live", _)) => 2,
-            _ => 1,
-        });
         let keys = SpeadUrl::<T>::keys(transport);
         let name = |part: &&str| part.split('=').next().unwrap_or_default().to_owned();
         if let Some(key) = others.iter().map(name).find(|name| keys.iter().all(|k| k.name != name))
@@ -208,8 +210,7 @@ impl<T: Scheme> SpeadUrl<T> {
             let known = keys.iter().map(|key| key.name).collect::<Vec<_>>().join(", ");
             return Err(error(UrlProblem::UnknownKey { scheme: transport.scheme(), key, known }));
         }
-        let told = format!("spead://?{}", mine.join("&"));
-        let told = url::read::<T>(&told).map_err(|e| error(e.problem))?;
+        let told = told::<T>(mine).map_err(|e| error(e.problem))?;
         let scheme = transport.scheme().trim_start_matches("spead+");
         let keys = if others.is_empty() { String::new() } else { format!("?{}", others.join("&")) };
         let inner = format!("{scheme}:{at}{keys}");
@@ -239,13 +240,13 @@ impl<T: Scheme> SpeadUrl<T> {
     }
 }
 
-/// A stream of datagrams whose stop heap may be lost ends after so long without a packet, unless its first URL says otherwise or asks for
-/// what spead2 does. True: it does.
+/// A stream from a network ends after so long without a packet, because its stop heap was lost or its sender stands still, unless its first
+/// URL says otherwise or asks for what spead2 does. True: it does.
 pub fn end_when_stalled(urls: &mut [SpeadUrl<SpeadInput>], after: Duration) -> bool {
-    let loses = urls.iter().any(|url| url.transport.loses());
+    let may_stall = urls.iter().any(|url| url.transport.may_stall());
     // The settings of a stream are those of its first URL.
     match urls.first_mut().map(|first| &mut first.told) {
-        Some(told) if loses && !told.spead2 && !told.stall_said => {
+        Some(told) if may_stall && !told.spead2 && !told.stall_said => {
             (told.config.stall_timeout_ns, told.config.stall_ends) = (ns(after), true);
             true
         }
@@ -253,7 +254,7 @@ pub fn end_when_stalled(urls: &mut [SpeadUrl<SpeadInput>], after: Duration) -> b
     }
 }
 
-/// The same for a stream that goes on when its sender does: it counts the stall and gives up the heaps that wait, and does not end.
+/// A stream of datagrams that goes on when its sender does: it counts the stall and gives up the heaps that wait, and does not end.
 pub fn count_stalls(url: &mut SpeadUrl<SpeadInput>, after: Duration) {
     let loses = url.transport.loses();
     let told = &mut url.told;

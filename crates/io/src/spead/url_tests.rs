@@ -45,8 +45,17 @@ fn compat_may_stand_anywhere_and_memory_ring_and_numbers_can_be_set() {
     let told = SpeadUrl::<SpeadOutput>::read("spead+tcp://1.2.3.4:5?bind=127.0.0.2&min_rate=8Mbps");
     let told = told.unwrap();
     assert_eq!(told.told.min_rate, Some(1e6));
-    let local = InterfaceChoice::V4(std::net::Ipv4Addr::new(127, 0, 0, 2));
-    assert_eq!(told.address.unwrap().interface, Some(local));
+    let local = |text: &str| {
+        let read = SpeadUrl::<SpeadOutput>::read(text).unwrap().address.unwrap();
+        assert_eq!(read.interface, None, "{text}");
+        read.bind.unwrap().to_string()
+    };
+    for scheme in ["spead+tcp", "spead+udp"] {
+        assert_eq!(local(&format!("{scheme}://1.2.3.4:5?bind=127.0.0.2")), "127.0.0.2");
+        for ip in ["[2001:db8::7]", "2001:db8::7"] {
+            assert_eq!(local(&format!("{scheme}://[::1]:5?bind={ip}")), "2001:db8::7");
+        }
+    }
 }
 
 #[test]
@@ -82,7 +91,7 @@ fn compat_comes_first_wherever_it_stands() {
 }
 
 #[test]
-fn a_lost_stop_ends_a_stream_of_datagrams_unless_the_url_says_otherwise() {
+fn a_lost_stop_or_a_silent_sender_ends_a_stream_unless_the_url_says_otherwise() {
     for (url, ends) in [
         ("spead+udp://127.0.0.1:8888", true),
         ("spead+udp://127.0.0.1:8888?max_heaps=8", true),
@@ -91,7 +100,10 @@ fn a_lost_stop_ends_a_stream_of_datagrams_unless_the_url_says_otherwise() {
         ("spead+udp://127.0.0.1:8888?stall_timeout=1h", false),
         ("spead+udp://127.0.0.1:8888?compat=spead2", false),
         ("spead+udp://127.0.0.1:8888?ignore_stop", true),
-        ("spead+tcp://127.0.0.1:8888", false),
+        ("spead+tcp://127.0.0.1:8888", true),
+        ("spead+tcp://127.0.0.1:8888?framing=heap", true),
+        ("spead+tcp://127.0.0.1:8888?stall_timeout=0s", false),
+        ("spead+tcp://127.0.0.1:8888?compat=spead2", false),
         ("spead+pcap:x.pcap", false),
     ] {
         let mut urls = [SpeadUrl::<SpeadInput>::read(url).unwrap()];
@@ -145,5 +157,53 @@ fn memory_of_all_heaps_is_at_least_that_of_the_longest() {
     for keys in ["max_live=1MiB&max_heap=2MiB", "max_heap=2MiB&max_live=1MiB"] {
         let said = read(keys).unwrap_err();
         assert!(said.contains("max_live") && said.contains("at least max_heap"), "{said}");
+    }
+}
+
+/// What is said of several URLs of one stream.
+fn agreed(urls: [&str; 2]) -> Result<(), String> {
+    shared::agree(&urls.map(str::to_owned)).map_err(|e| e.to_string())
+}
+
+#[test]
+fn keys_of_a_stream_are_those_of_its_first_url_and_another_value_is_refused() {
+    for (first, second) in [
+        ("spead+udp://1.2.3.4:5?max_heaps=8", "spead+tcp://1.2.3.4:6"),
+        ("spead+udp://1.2.3.4:5?max_heaps=8", "spead+tcp://1.2.3.4:6?max_heaps=8"),
+        ("spead+udp://1.2.3.4:5", "spead+tcp://1.2.3.4:6?max_heaps=4&max_heap=1GiB&pool=16"),
+        ("spead+udp://1.2.3.4:5?compat=spead2", "spead+udp://1.2.3.4:6?ring_heaps=4&compat=spead2"),
+        ("spead+udp://1.2.3.4:5?heap_timeout=2s", "spead+udp://1.2.3.4:6?heap_timeout=2000ms"),
+        ("spead+udp://1.2.3.4:5?incomplete", "spead+udp://1.2.3.4:6?incomplete=1"),
+        // Each endpoint has these for itself.
+        (
+            "spead+udp://1.2.3.4:5?senders=2&max_packet=1kB",
+            "spead+tcp://1.2.3.4:6?senders=0&max_packet=2kB&framing=heap&low_water=0B&receive_buffer=1MiB",
+        ),
+        ("spead+udp://1.2.3.4:5", "spead+udp://1.2.3.4:6?sockets=2&interface=10.0.0.1"),
+    ] {
+        assert_eq!(agreed([first, second]), Ok(()), "{first} {second}");
+    }
+    for (first, second, key, there) in [
+        ("?max_heaps=8", "max_heaps=4", "max_heaps = 4: ", "says max_heaps=8: "),
+        ("", "max_heaps=8", "max_heaps = 8: ", "does not say it (default: 4)"),
+        ("", "compat=spead2", "compat = spead2: ", "does not say it"),
+        ("?compat=spead2", "ring_heaps=64", "ring_heaps = 64: ", "with compat=spead2: 4"),
+        ("", "stall_timeout=0s", "stall_timeout = 0s: ", "does not say it"),
+        ("?incomplete", "incomplete=0", "incomplete = 0: ", "says incomplete: "),
+        ("", "ignore_stop", "ignore_stop = 1: ", "default: 0"),
+        ("?max_heap=1MiB", "max_live=1KiB", "max_live = 1KiB: ", "does not say it"),
+    ] {
+        let (first, second) =
+            (format!("spead+udp://1.2.3.4:5{first}"), format!("spead+udp://1.2.3.4:6?{second}"));
+        let said = agreed([&first, &second]).unwrap_err();
+        assert!(said.starts_with(key) && said.contains(there) && said.contains(&second), "{said}");
+    }
+}
+
+/// A key of the stream or of one endpoint: none is forgotten.
+#[test]
+fn the_keys_of_one_endpoint_are_keys() {
+    for name in shared::OF_ONE_ENDPOINT {
+        assert!(SpeadInput::KEYS.iter().any(|key| key.name == name), "{name}");
     }
 }

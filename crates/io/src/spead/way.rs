@@ -6,7 +6,7 @@
 
 use std::fs::File;
 use std::io::{self, BufWriter, IoSlice, Write as _};
-use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -19,7 +19,7 @@ use super::train::HeapTrain;
 use crate::pcap::{CaptureFormat, Writer};
 use crate::sys;
 use crate::udp::UdpSender;
-use crate::udp::url::{InterfaceChoice, UdpUrl};
+use crate::udp::url::UdpUrl;
 use crate::wall::wall_ns;
 
 /// Slices of one `writev`: the system's limit.
@@ -156,12 +156,7 @@ impl TcpWay {
                 cause,
             })?;
         }
-        let local: Option<IpAddr> = match url.interface {
-            Some(InterfaceChoice::V4(v4)) => Some(v4.into()),
-            Some(InterfaceChoice::V6(v6)) => Some(v6.into()),
-            _ => None,
-        };
-        if let Some(local) = local {
+        if let Some(local) = url.bind {
             let bound = socket.bind(&SocketAddr::new(local, 0).into());
             bound.map_err(|cause| OutletError::Tcp {
                 endpoint: label.clone(),

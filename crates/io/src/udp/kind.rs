@@ -1,6 +1,6 @@
 //! The source `udp`: datagrams on sockets, as a kind.
 //!
-//! Refuses, before a socket is opened: a key given in the URL and in `[source]` with another value, naps above 10 ms.
+//! Refuses, before a socket is opened: a key given in the URL and in `[source]` with another value, naps above 10 ms, `bind`.
 
 use fullcount_core::ledger::Info;
 use fullcount_core::quantity;
@@ -11,7 +11,7 @@ use fullcount_core::source::{
 use fullcount_core::url;
 
 use super::shard::Steer;
-use super::url::{Engine, MOST_NAP, UdpUrl, each_port};
+use super::url::{BIND_SENDS, Engine, MOST_NAP, UdpUrl, each_port};
 use super::{Receive, ReceiveOptions, UdpSource};
 use crate::source::{engine, refused};
 
@@ -52,6 +52,9 @@ impl SourceKind for UdpKind {
         setup: &SourceSetup<'_>,
     ) -> Result<Box<dyn SourceEndpoint>, Refusal> {
         let mut udp: UdpUrl = url::read(text).map_err(|e| refused(text, e))?;
+        if udp.bind.is_some() {
+            return Err(refused(text, BIND_SENDS));
+        }
         let engine = engine(setup)?;
         let twice = |key, value: &str, named: bool| {
             let why = "given in source.url as well: leave one of them out";

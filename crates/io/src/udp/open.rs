@@ -34,6 +34,8 @@ pub enum UdpError {
     NotAllowed { endpoint: String, port: u16 },
     #[error("{endpoint}: port 0 cannot be sent to; give the receiver's port, 1 to 65535")]
     NoPort { endpoint: String },
+    #[error("{endpoint}: bind={address}: {problem}")]
+    Bind { endpoint: String, address: IpAddr, problem: String },
     #[error("{endpoint}: interface={interface}: {problem}")]
     Interface { endpoint: String, interface: String, problem: String },
     #[error(
@@ -163,6 +165,36 @@ impl<'a> Opening<'a> {
             }
             _ => self.system("bind the socket", cause),
         })
+    }
+
+    /// Gives a sending socket the local address of the URL, or `local`.
+    pub(super) fn bind_to_send(
+        &self,
+        socket: &Socket,
+        local: Option<SocketAddr>,
+    ) -> Result<(), UdpError> {
+        let Some(address) = self.url.bind else {
+            return local.map_or(Ok(()), |local| self.bind(socket, local));
+        };
+        let wrong =
+            |problem: String| UdpError::Bind { endpoint: self.url.to_string(), address, problem };
+        if address.is_ipv4() != self.addr.is_ipv4() {
+            let kind = if self.addr.is_ipv4() { "IPv4" } else { "IPv6" };
+            return Err(wrong(format!("the destination wants an {kind} address of this host")));
+        }
+        let mut at = SocketAddr::new(address, local.map_or(0, |local| local.port()));
+        // A link-local address means nothing without the number of the destination's interface.
+        if let (SocketAddr::V6(at), SocketAddr::V6(to)) = (&mut at, self.addr)
+            && at.ip().is_unicast_link_local()
+        {
+            at.set_scope_id(to.scope_id());
+        }
+        match self.bind(socket, at) {
+            Err(UdpError::NotHere { .. }) => {
+                Err(wrong("it is no address of this host; 'ip addr' shows those".into()))
+            }
+            bound => bound,
+        }
     }
 
     /// Lets other sockets of this process have the port too.
@@ -318,7 +350,7 @@ pub(crate) fn receive_buffer(socket: &Socket, asked: u64) -> io::Result<Buffer> 
     Ok(Buffer { asked, got: (socket.recv_buffer_size()? / OVERHEAD) as u64 })
 }
 
-/// Most sockets that [`sockets_for_buffer`] asks for. With 8 of 212,992 B a receiver of SPEAD lost no heap at 4.5 to 6.4 times the rate of
+/// Most sockets that [`sockets_for_buffer`] asks for. With 8 of 212,992 B a receiver of SPEAD lost no heap at 3.5 to 4.7 times the rate of
 /// spead2's with one (`docs/results/spead-lossless.md`).
 const MOST_SOCKETS: u64 = 8;
 

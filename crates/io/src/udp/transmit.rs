@@ -50,7 +50,7 @@ pub struct SendOptions {
     /// Send buffer in bytes, 4 KiB..=1 GiB. Default 4 MiB: 3 ms at 10 Gb/s.
     pub send_buffer: u64,
     /// Local address to send from; the system's choice if `None`. With several source ports its
-    /// port must be 0.
+    /// port must be 0. The URL's `bind` takes the place of its address.
     pub local: Option<SocketAddr>,
     /// Other senders of this process may have the same local port. Default: no.
     pub share_port: bool,
@@ -177,9 +177,7 @@ impl UdpSender {
             if options.share_port {
                 opening.share_with_senders(&socket)?;
             }
-            if let Some(local) = options.local {
-                opening.bind(&socket, local)?;
-            }
+            opening.bind_to_send(&socket, options.local)?;
             socket.connect(&to.into()).map_err(|cause| opening.no_way(cause))?;
             if i == 0 {
                 facts.push(buffer.describe("send buffer", "net.core.wmem_max"));

@@ -9,7 +9,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use fullcount_core::url::{SWITCH, Scheme, SchemeKey, authority, port, split};
+use fullcount_core::url::{NotTaken, SWITCH, Scheme, SchemeKey, authority, port, split};
 
 /// Smallest socket buffer that can be asked for: 4 KiB.
 pub const BUFFER_MIN: u64 = 4 << 10;
@@ -23,6 +23,10 @@ pub(crate) const BUFFER_TAKES: &str = "a size from 4KiB to 1GiB";
 pub const MOST_NAP: Duration = Duration::from_millis(10);
 /// [`MOST_NAP`] in words.
 pub(crate) const NAP_TAKES: &str = "0 or a time up to 10ms";
+/// What `bind` takes, in words.
+pub(crate) const BIND_TAKES: &str = "an address of this host, 192.0.2.7 or [2001:db8::7]";
+/// Why a receiver refuses `bind`.
+pub(crate) const BIND_SENDS: &str = "bind is for sending: the URL's address says where it listens";
 /// Most ports of a range: each has a separate worker.
 const MOST_PORTS: u16 = 64;
 
@@ -120,6 +124,8 @@ pub struct UdpUrl {
     pub nap: Option<Duration>,
     /// Number of source ports to send from in turn, 1..=64.
     pub source_ports: u8,
+    /// Local address to send from. Default: the system's choice. Receiving endpoints refuse it.
+    pub bind: Option<IpAddr>,
 }
 
 impl UdpUrl {
@@ -142,6 +148,7 @@ impl UdpUrl {
             spin: false,
             nap: None,
             source_ports: 1,
+            bind: None,
         }
     }
 
@@ -252,6 +259,13 @@ impl Scheme for UdpUrl {
             "source ports that `send` uses in turn",
             |u, v| v.within(1..=64).map(|n| u.source_ports = n),
         ),
+        SchemeKey::told(
+            "bind",
+            BIND_TAKES,
+            "the system's choice",
+            "sending only: local address of the socket",
+            |u, v| own_address(v.text()?).map(|ip| u.bind = Some(ip)),
+        ),
     ];
 
     fn at(place: &str) -> Result<UdpUrl, String> {
@@ -295,6 +309,12 @@ fn host_of(host: &str) -> Result<UdpHost, String> {
         Err(_) if host.bytes().all(name) => Ok(UdpHost::Name(host.into())),
         Err(_) => Err(format!("'{host}' is neither an address nor a name")),
     }
+}
+
+/// The address of a `bind` key; brackets around IPv6 may be left out.
+pub(crate) fn own_address(text: &str) -> Result<IpAddr, NotTaken> {
+    let text = text.strip_prefix('[').and_then(|ip| ip.strip_suffix(']')).unwrap_or(text);
+    text.parse().map_err(|_| NotTaken::Other)
 }
 
 fn interface_of(text: &str) -> InterfaceChoice {

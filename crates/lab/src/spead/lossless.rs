@@ -186,17 +186,17 @@ impl Search<'_> {
                 let lost = trial.loss.is_none_or(|loss| loss > 0.0);
                 if lost || late > AGAIN {
                     failed.push(json!({"asked_gbps": rate, "late": late, "heap_loss": trial.loss}));
-                    return Ok::<Option<f64>, LabError>(None);
+                    return Ok::<_, LabError>(None);
                 }
                 if !slow {
                     (passed, sent) = (passed + 1, sent.min(trial.sum));
                 }
             }
-            Ok(Some(sent))
+            Ok(Some((rate, sent)))
         })?;
-        let found = found.unwrap_or(0.0);
+        let (asked, found) = found.unwrap_or((0.0, 0.0));
         Ok(
-            json!({"gbps": found, "above_gbps": above, "free_gbps": top, "trials": tried, "failed": failed}),
+            json!({"gbps": found, "asked_gbps": asked, "above_gbps": above, "free_gbps": top, "trials": tried, "failed": failed}),
         )
     }
 }

@@ -8,7 +8,7 @@ fn record(text: &str, name: &str) -> Value {
     record
 }
 
-fn rows<'a>(record: &'a Value, of: impl Fn(&Value) -> bool) -> Vec<&'a Value> {
+fn rows(record: &Value, of: impl Fn(&Value) -> bool) -> Vec<&Value> {
     let rows = record["rows"].as_array().expect("rows");
     rows.iter().filter(|row| of(row)).collect()
 }

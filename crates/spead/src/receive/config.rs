@@ -68,7 +68,8 @@ pub struct ReceiverConfig {
     pub max_ranges: usize,
     /// Numbers of heaps, where the sender's are known: then missing heaps are counted.
     pub sequence: Option<NumberSequence>,
-    /// Payload bytes of a full packet, where they are known: then missing packets are counted.
+    /// Payload bytes of a full packet, where they are known: then missing packets are counted. Exact if all packets of a heap between its
+    /// first and last are full (its item pointers fit into the first, or the sender has a fixed payload), else the least number.
     pub packet_payload: Option<u64>,
 }
 

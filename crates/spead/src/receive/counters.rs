@@ -49,7 +49,7 @@ fullcount_core::counters! {
         Stalls "spead.stalls" Times Sum "spead.heaps" Note "times that no packet came for the stall timeout" "look at the sender and the link";
         LostHeaps "spead.lost.heaps" Messages Sum "spead.heaps" Missing(Unknown) "heaps of which no packet came, by their numbers or the sender's count; without both that is unknown, and 0 here" "lower the rate or enlarge socket buffers";
         LostBytes "spead.lost.bytes" Bytes Sum "spead.heaps" Missing(Unknown) "payload bytes missing in incomplete heaps of known length" "lower the rate or enlarge socket buffers";
-        LostPackets "spead.lost.packets" Packets Sum "spead.heaps" Missing(Unknown) "packets missing in incomplete heaps; without the packet size that is unknown, and 0 here" "lower the rate or enlarge socket buffers";
+        LostPackets "spead.lost.packets" Packets Sum "spead.heaps" Missing(Unknown) "packets missing in incomplete heaps, by packet_payload: exact if the item pointers of a heap fit into its first packet or the sender has a fixed payload, else the least number; without it unknown, and 0 here" "lower the rate or enlarge socket buffers";
         RestBytes "spead.lost.rest_bytes" Bytes Sum "spead.heaps" Missing(Unknown) "payload bytes of heaps of which no packet came or whose length is not known, by the sender's totals; without these that is unknown, and 0 here" "lower the rate or enlarge socket buffers";
         RestPackets "spead.lost.rest_packets" Packets Sum "spead.heaps" Missing(Unknown) "lost packets that are not among spead.lost.packets, by the sender's totals; without these that is unknown, and 0 here" "lower the rate or enlarge socket buffers";
     }

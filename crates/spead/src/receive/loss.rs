@@ -1,7 +1,8 @@
 //! What did not come: missing heaps by their numbers or by the sender's count, missing bytes and packets of incomplete heaps.
 //!
-//! Bytes of incomplete heaps are exact where the length is known; their packets are said only where the packet size is. With the sender's
-//! totals all missing bytes and packets are exact, those of heaps that were lost whole too. Without numbers and without
+//! Bytes of incomplete heaps are exact where the length is known; their packets are said only where the packet size is, and are exact if every
+//! packet of a heap between its first and last is full: item pointers in more than one packet make those shorter than the others, and then
+//! the number is the least that it can be. With the sender's totals all missing bytes and packets are exact, those of heaps that were lost whole too. Without numbers and without
 //! the sender's count, missing heaps are unknown (`None`), not 0. Source: `docs/contracts.md`, "Ledger".
 
 use fullcount_core::sequence::{Start, Tracker};
@@ -34,7 +35,8 @@ pub struct Losses {
     pub bytes: u64,
     /// Incomplete heaps whose length nobody said.
     pub unsized_heaps: u64,
-    /// Missing packets of incomplete heaps; `None`: the packet size is not known.
+    /// Missing packets of incomplete heaps; `None`: the packet size is not known. The least number if heaps have packets that are not
+    /// full between their first and last.
     pub packets: Option<u64>,
     /// Missing payload bytes that are not among `bytes`: of heaps of which no packet came, and of incomplete heaps without a length.
     /// By the sender's totals; without them 0 if there are no such heaps, else `None`: nobody knows.

@@ -1,7 +1,8 @@
 //! What was sent, to the byte; and why something was not.
 //!
 //! SPEAD bytes are those of packets. Bytes on the link are those of Ethernet frames with IP and UDP headers, fragments
-//! included, where the link is known; on TCP the kernel cuts segments, and only it knows those.
+//! included, where the link is known, and nobody's guess where it is not (`None`); on TCP the kernel cuts segments, and only it
+//! knows those.
 
 use fullcount_core::link::{Cost, Wire};
 
@@ -53,10 +54,10 @@ pub struct SendCounts {
     pub payload_bytes: u64,
     /// Packets with their headers and pointers.
     pub packet_bytes: u64,
-    /// Ethernet frames with their headers and check sequence, where the link is known.
-    pub frame_bytes: u64,
+    /// Ethernet frames with their headers and check sequence; `None`: the link is not known.
+    pub frame_bytes: Option<u64>,
     /// Link time in bytes: with preamble and gap.
-    pub link_bytes: u64,
+    pub link_bytes: Option<u64>,
     /// Packets sent again.
     pub resent_packets: u64,
     /// Bytes of these.
@@ -80,12 +81,12 @@ impl LinkCount {
     }
 
     /// Frame bytes and link bytes of one datagram.
-    pub fn of(&mut self, bytes: usize) -> (u64, u64) {
-        let Some(wire) = self.wire else { return (0, 0) };
+    pub fn of(&mut self, bytes: usize) -> Option<(u64, u64)> {
+        let wire = self.wire?;
         if self.last.0 != bytes {
             let cost = Cost::of(bytes, wire.ipv6, wire.mtu, 0);
             self.last = (bytes, cost.frame_bytes(), cost.bytes());
         }
-        (self.last.1, self.last.2)
+        Some((self.last.1, self.last.2))
     }
 }

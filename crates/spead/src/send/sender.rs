@@ -33,7 +33,7 @@ pub struct SenderConfig {
     pub substreams: usize,
     /// Bytes of sent heaps that are kept, so that packets can be sent again. 0: none.
     pub keep_bytes: u64,
-    /// The link, for exact counts of its bytes.
+    /// The link of all substreams, for exact counts of its bytes; `None`: it is not known, or they have different ones.
     pub wire: Option<Wire>,
 }
 
@@ -209,7 +209,11 @@ impl HeapSender {
             pacer: BurstPacer::new(config.pace),
             kept: Kept::new(config.keep_bytes),
             link: LinkCount::new(config.wire),
-            counts: SendCounts::default(),
+            counts: SendCounts {
+                frame_bytes: config.wire.map(|_| 0),
+                link_bytes: config.wire.map(|_| 0),
+                ..SendCounts::default()
+            },
             apart: Apart::default(),
             tickets: 0,
             idle: true,
@@ -420,12 +424,13 @@ impl HeapSender {
     }
 
     fn count(&mut self, payload: usize, bytes: usize) {
-        let (frames, link) = self.link.of(bytes);
         self.counts.packets += 1;
         self.counts.payload_bytes += payload as u64;
         self.counts.packet_bytes += bytes as u64;
-        self.counts.frame_bytes += frames;
-        self.counts.link_bytes += link;
+        if let Some((frames, link)) = self.link.of(bytes) {
+            *self.counts.frame_bytes.get_or_insert(0) += frames;
+            *self.counts.link_bytes.get_or_insert(0) += link;
+        }
     }
 
     /// The first job leaves the queue.

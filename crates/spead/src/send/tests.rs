@@ -253,8 +253,13 @@ fn bytes_are_counted_as_they_are_on_the_link() {
     assert_eq!((counts.packets, counts.payload_bytes, counts.packet_bytes), (3, 3000, spead));
     assert_eq!(spead, 3000 + 3 * 40 + 8);
     // IPv4, UDP, Ethernet header and check sequence; then preamble and gap.
-    assert_eq!(counts.frame_bytes, spead + 3 * (20 + 8 + 18));
-    assert_eq!(counts.link_bytes, counts.frame_bytes + 3 * 20);
+    let frames = spead + 3 * (20 + 8 + 18);
+    assert_eq!((counts.frame_bytes, counts.link_bytes), (Some(frames), Some(frames + 3 * 20)));
+    let mut sender = HeapSender::new(SenderConfig::default()).unwrap();
+    sender.send(item(3000), SendHow::default()).unwrap();
+    run(&mut sender);
+    let counts = sender.counts();
+    assert_eq!((counts.packets, counts.frame_bytes, counts.link_bytes), (3, None, None));
 }
 
 #[test]

@@ -73,18 +73,21 @@ pub fn balanced(stream: &mut HeapReceiver) {
 
 fn tcp(stream: &mut HeapReceiver, bytes: &[u8], expected: &Value) {
     let max = expected["tcp_max_packet_size"].as_u64().unwrap_or(65_536) as usize;
-    // In whatever pieces they come.
-    for piece in [1, 7, 100, bytes.len()] {
+    let packets = |piece: usize| {
         let mut framing = fullcount_spead::framing::PacketStream::new(max);
-        let mut probe = vec![];
+        let mut packets = vec![];
         for part in bytes.chunks(piece) {
-            framing.push(part, |packet| probe.push(packet.to_vec()));
+            framing.push(part, |packet| packets.push(packet.to_vec()));
         }
-        if piece == bytes.len() {
-            for packet in probe {
-                assert_ne!(stream.push(0, &packet), Outcome::Full);
-            }
-        }
+        packets
+    };
+    let whole = packets(bytes.len());
+    // In whatever pieces they come, they are the same.
+    for piece in [1, 7, 100] {
+        assert!(packets(piece) == whole, "pieces of {piece} B");
+    }
+    for packet in whole {
+        assert_ne!(stream.push(0, &packet), Outcome::Full);
     }
 }
 

@@ -15,6 +15,8 @@ pub struct SpeadInput {
     pub config: ReceiverConfig,
     /// Senders of this endpoint: connections on TCP, stop heaps on UDP.
     pub senders: u32,
+    /// The URL says them.
+    pub senders_said: bool,
     /// Sockets that share the port, of UDP; `None`: as many as the receive buffer needs.
     pub sockets: Option<u32>,
     /// Largest packet, bytes; 0: no limit beyond the transport's.
@@ -65,6 +67,7 @@ impl Default for SpeadInput {
         SpeadInput {
             config: ReceiverConfig::default(),
             senders: 1,
+            senders_said: false,
             sockets: None,
             max_packet: 0,
             framing: SpeadFraming::Packets,
@@ -132,8 +135,8 @@ impl Scheme for SpeadInput {
             "senders",
             "0 to 1024",
             "1",
-            "so many stop heaps or ended connections, of all URLs of the stream together, end it; 0 beside a URL with more",
-            |u, v| v.within(0..=1024).map(|n| u.senders = n),
+            "so many stop heaps or ended connections, of all URLs of the stream together, end it; 0 beside a URL with more; with compat=spead2 and in no URL: the first ends it",
+            |u, v| v.within(0..=1024).map(|n| (u.senders, u.senders_said) = (n, true)),
         ),
         SchemeKey::told(
             "sockets",
@@ -204,7 +207,7 @@ impl Scheme for SpeadInput {
         SchemeKey::told(
             "stall_timeout",
             TIME_TAKES,
-            "never; datagrams: 30s",
+            "never; datagrams, and TCP in receive: 30s",
             "without any packet for so long, after the first one, the stream has ended; in run it ends only if this key is given, and the stall is counted",
             |u, v| {
                 v.duration(TIMES).map(|t| {
@@ -292,7 +295,7 @@ impl Scheme for SpeadInput {
             "packet_payload",
             "a size from 1B to 1GiB",
             "–",
-            "payload of a full packet: then missing packets are counted, else they are unknown",
+            "payload of a full packet: then missing packets are counted, else they are unknown; exact if the item pointers of a heap fit into its first packet or the sender has payload=, else the least number",
             |u, v| v.size(1..=1 << 30).map(|n| u.config.packet_payload = Some(n)),
         ),
         SchemeKey::told(

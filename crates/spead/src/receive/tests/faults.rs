@@ -6,6 +6,7 @@ use fullcount_core::sim::{Amount, Fault, Spec};
 
 use super::*;
 use crate::feedback::FeedbackMessage;
+use crate::send::{CutRules, HeapSender, NextPacket, OutHeap, PayloadSize, SendHow, SenderConfig};
 use crate::testing::{Raw, adr, pattern};
 
 const PACKETS: u64 = 16;
@@ -177,6 +178,68 @@ fn heaps_that_did_not_come_at_all_are_lost_by_number_or_by_the_senders_count_els
     assert_eq!(stream.losses().heaps, Some(2));
     let losses = numbered.losses();
     assert_eq!((losses.heaps, losses.off_sequence), (Some(1), 1));
+}
+
+/// A heap of 3000 B with so many immediates, cut like this; its packets.
+fn cut(immediates: u64, payload: PayloadSize) -> Vec<Vec<u8>> {
+    let cut = CutRules { max_packet_size: 1472, payload };
+    let mut sender = HeapSender::new(SenderConfig { cut, ..SenderConfig::default() }).unwrap();
+    let mut heap = OutHeap::default();
+    (0..immediates).for_each(|n| heap.add_inline(0x2000 + n, n));
+    heap.add_item(0x1000, vec![7; 3000], false);
+    sender.send(heap, SendHow::default()).unwrap();
+    let (mut packets, mut now) = (vec![], 0);
+    loop {
+        let mut packet = vec![];
+        match sender.next_packet(now, &mut packet) {
+            NextPacket::Packet { .. } => packets.push(packet),
+            NextPacket::Wait(until) => now = until,
+            NextPacket::Idle => return packets,
+        }
+    }
+}
+
+/// What is said to be lost of that heap: by the size of its packets, and with the sender's totals.
+fn said(packets: &[Vec<u8>], lost: impl Fn(usize) -> bool, size: u64) -> [Option<u64>; 2] {
+    let packet_payload = Some(size);
+    let mut stream = HeapReceiver::new(ReceiverConfig { packet_payload, ..ours() }).unwrap();
+    for (_, packet) in packets.iter().enumerate().filter(|(n, _)| !lost(*n)) {
+        stream.push(0, packet);
+    }
+    stream.stop(0);
+    let by_size = stream.losses().packets;
+    let totals = SenderTotals { heaps: 1, packets: packets.len() as u64, payload_bytes: 3000 };
+    stream.sender_said(totals);
+    [by_size, stream.losses().all_packets()]
+}
+
+#[test]
+fn lost_packets_are_exact_if_pointers_fit_into_the_first_or_the_payload_is_fixed() {
+    // 178 pointers fit into a packet of 1472 B, and then it has 8 B of payload.
+    for (immediates, payload, size) in [
+        (0, PayloadSize::Fill, 1432),
+        (177, PayloadSize::Fill, 1432),
+        (177, PayloadSize::Fixed(512), 512),
+        (400, PayloadSize::Fixed(512), 512),
+    ] {
+        let packets = cut(immediates, payload);
+        for lost in 0..(1u32 << packets.len()) - 1 {
+            let all = Some(u64::from(lost.count_ones()));
+            let found = said(&packets, |n| lost >> n & 1 == 1, size);
+            assert_eq!(found, [all; 2], "{immediates} {payload:?} {lost:b}");
+        }
+    }
+}
+
+/// Who knows the full packets' size cannot know that these had 8 B each.
+#[test]
+fn packets_full_of_pointers_lost_in_a_row_are_one_at_least() {
+    let packets = cut(400, PayloadSize::Fill);
+    let lost = |many| said(&packets, |n| n < many, 1432);
+    assert_eq!(lost(1), [Some(1), Some(1)]);
+    assert_eq!(lost(2), [Some(1), Some(2)], "16 B are less than a full packet");
+    assert_eq!(lost(3), [Some(1), Some(3)]);
+    assert_eq!(lost(4), [Some(2), Some(4)]);
 }
 
 /// Of a live heap that a newer one has overtaken a report tells what is missing, and not that all of it is lost.

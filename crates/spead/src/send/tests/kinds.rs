@@ -4,10 +4,10 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use super::peer::{Random, TYPES, random_item};
+use super::peer::{Random, SAID, TYPES, assert_said, assert_same, random_item};
 use super::*;
 use crate::Heap;
 use crate::framing::PacketStream;
@@ -34,6 +34,8 @@ for word in sys.argv[1:]:
     for heap in stream:
         assert heap.flavour.heap_address_bits == int(bits), heap.flavour
         assert len(group.update(heap)) == 1
+    for item in group.values():
+        print(said(item), flush=True)
     config = spead2.send.StreamConfig(max_heaps=32)
     end = [("127.0.0.1", int(port))]
     out = spead2.send.UdpStream(pool, end, config) if kind == "udp" else spead2.send.TcpStream(pool, end, config)
@@ -47,6 +49,16 @@ for word in sys.argv[1:]:
     out.send_heap(heap)
     del out
 "#;
+
+/// A test that fails leaves it not running.
+struct Peer(Child);
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
 
 /// Where what spead2 sends comes back.
 enum Back {
@@ -145,9 +157,9 @@ fn every_kind_goes_both_ways_in_every_flavour_over_udp_and_tcp() {
         open.push((kind, bits, back));
     }
     let mut script = Command::new(python);
-    let mut child =
-        script.arg("-c").arg(SCRIPT).args(words).stdout(Stdio::piped()).spawn().unwrap();
-    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    script.arg("-c").arg(format!("{SAID}{SCRIPT}")).args(words).stdout(Stdio::piped());
+    let mut child = Peer(script.spawn().unwrap());
+    let mut lines = BufReader::new(child.0.stdout.take().unwrap()).lines().map(Result::unwrap);
     for (kind, bits, back) in open {
         let (flavour, groups) = (Flavour::new(bits).unwrap(), groups(bits));
         let port = lines.next().expect("a port").parse().unwrap();
@@ -161,7 +173,9 @@ fn every_kind_goes_both_ways_in_every_flavour_over_udp_and_tcp() {
             let item = group.items().next().unwrap();
             let came = known.get(item.descriptor.id).unwrap();
             assert_eq!(came.value, item.value, "{kind} {bits}: {:?}", item.descriptor);
+            assert_same(&came.descriptor, &item.descriptor);
+            assert_said(&lines.next().expect("what spead2 holds"), &item.descriptor);
         }
     }
-    assert!(child.wait().unwrap().success());
+    assert!(child.0.wait().unwrap().success());
 }

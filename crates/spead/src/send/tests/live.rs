@@ -45,11 +45,12 @@ else:
     group = spead2.ItemGroup()
     for heap in stream:
         for item in group.update(heap).values():
-            print(heap.cnt, int(item.value.astype(np.int64).sum()), flush=True)
+            assert item.value.shape == (20000,) and item.value.dtype == np.uint16
+            print(heap.cnt, item.value.astype(">u2").tobytes().hex(), flush=True)
 "#;
 
-/// Of 0 to 19,999.
-const SUM: u64 = 19_999 * 10_000;
+/// Number and elements of a heap.
+type Numbered = (u64, Vec<u16>);
 
 fn python(way: &str, kind: &str, port: u16, size: usize) -> Child {
     let python = fullcount_testing::python::python().expect("asked for before");
@@ -57,17 +58,19 @@ fn python(way: &str, kind: &str, port: u16, size: usize) -> Child {
     Command::new(python).arg("-c").arg(SCRIPT).args(words).stdout(Stdio::piped()).spawn().unwrap()
 }
 
-/// Numbers and sums of the heaps.
-fn sums(stream: &mut HeapReceiver, group: &mut ItemGroup, found: &mut Vec<(u64, u64)>) {
+/// Heaps that have come.
+fn take(stream: &mut HeapReceiver, group: &mut ItemGroup, found: &mut Vec<Numbered>) {
     while let Some(heap) = stream.pop().and_then(Delivery::heap) {
         for id in group.update(&heap).values {
-            let values = group.get(id).unwrap().value.as_ref().unwrap().to_f64().unwrap();
-            found.push((heap.cnt, values.iter().sum::<f64>() as u64));
+            let value = group.get(id).unwrap().value.as_ref().unwrap();
+            let Elements::U16(values) = &value.elements else { panic!("{:?}", value.shape) };
+            assert_eq!(value.shape, [20_000]);
+            found.push((heap.cnt, values.clone()));
         }
     }
 }
 
-fn received_from_spead2(kind: &str, size: usize) -> Vec<(u64, u64)> {
+fn received_from_spead2(kind: &str, size: usize) -> Vec<Numbered> {
     let mut stream = HeapReceiver::new(ReceiverConfig::default()).unwrap();
     let (mut group, mut found) = (ItemGroup::new(BugCompat::default()), vec![]);
     let mut buffer = vec![0; 1 << 17];
@@ -80,7 +83,7 @@ fn received_from_spead2(kind: &str, size: usize) -> Vec<(u64, u64)> {
         while stream.ended().is_none() {
             let many = socket.recv(&mut buffer).unwrap();
             stream.push(0, &buffer[..many]);
-            sums(&mut stream, &mut group, &mut found);
+            take(&mut stream, &mut group, &mut found);
         }
         child
     } else {
@@ -93,7 +96,7 @@ fn received_from_spead2(kind: &str, size: usize) -> Vec<(u64, u64)> {
             framing.push(&buffer[..many], |packet| {
                 stream.push(0, packet);
             });
-            sums(&mut stream, &mut group, &mut found);
+            take(&mut stream, &mut group, &mut found);
             if many == 0 {
                 break;
             }
@@ -106,7 +109,7 @@ fn received_from_spead2(kind: &str, size: usize) -> Vec<(u64, u64)> {
     found
 }
 
-fn sent_to_spead2(kind: &str, size: usize) -> Vec<(u64, u64)> {
+fn sent_to_spead2(kind: &str, size: usize) -> Vec<Numbered> {
     let mut child = python("recv", kind, 0, size);
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
     let port: u16 = lines.next().unwrap().parse().unwrap();
@@ -146,10 +149,13 @@ fn sent_to_spead2(kind: &str, size: usize) -> Vec<(u64, u64)> {
         }
     }
     drop(tcp);
-    let number = |word: &str| word.parse().unwrap();
-    let found =
-        lines.map(|line| line.split_once(' ').map(|(a, b)| (number(a), number(b))).unwrap());
-    let found = found.collect();
+    let numbered = |line: String| {
+        let (number, elements) = line.split_once(' ').unwrap();
+        let each = elements.as_bytes().chunks(4).map(|four| std::str::from_utf8(four).unwrap());
+        let each = each.map(|four| u16::from_str_radix(four, 16).unwrap());
+        (number.parse().unwrap(), each.collect())
+    };
+    let found = lines.map(numbered).collect();
     child.wait().unwrap();
     found
 }
@@ -159,11 +165,18 @@ fn heaps_go_both_ways_over_udp_and_tcp_in_packets_of_every_size() {
     if fullcount_testing::python::python().is_none() {
         return;
     }
-    let wanted: Vec<(u64, u64)> = (0..3).map(|n| (n + 1, SUM + 20_000 * n)).collect();
+    let wanted: Vec<Numbered> =
+        (0..3).map(|n| (u64::from(n) + 1, (0..20_000).map(|v| v + n).collect())).collect();
+    let same = |found: Vec<Numbered>, way: &str| {
+        // No difference of so many elements is printed.
+        let numbers = |all: &[Numbered]| -> Vec<u64> { all.iter().map(|(n, _)| *n).collect() };
+        assert_eq!(numbers(&found), numbers(&wanted), "{way}");
+        assert!(found == wanted, "{way}: other elements");
+    };
     for kind in ["udp", "tcp"] {
         for size in [56, 1472, 8972, 65_507] {
-            assert_eq!(received_from_spead2(kind, size), wanted, "from spead2: {kind} {size}");
-            assert_eq!(sent_to_spead2(kind, size), wanted, "to spead2: {kind} {size}");
+            same(received_from_spead2(kind, size), &format!("from spead2: {kind} {size}"));
+            same(sent_to_spead2(kind, size), &format!("to spead2: {kind} {size}"));
         }
     }
 }

@@ -5,6 +5,55 @@
 use std::process::Command;
 
 use super::*;
+use crate::describe::FormatField;
+
+/// What the package holds of an item, as a line: id, name, description, shape, format, and type with order as a NumPy header (`swapped`: the
+/// stream's headers have the other byte order).
+pub(super) const SAID: &str = r#"
+import json
+import numpy as np
+def said(item, swapped=False):
+    header = ""
+    if item.dtype is not None:
+        of = item.dtype.newbyteorder() if swapped else item.dtype
+        of = np.lib.format.dtype_to_descr(of)
+        header = str({"descr": of, "fortran_order": item.order == "F", "shape": tuple(item.shape)})
+    return json.dumps([item.id, item.name, item.description, list(item.shape), list(item.format or []), header])
+"#;
+
+/// A line of [`SAID`] is of this descriptor.
+pub(super) fn assert_said(line: &str, of: &Descriptor) {
+    let said: serde_json::Value = serde_json::from_str(line).unwrap();
+    let text = |n: usize| said[n].as_str().unwrap().to_owned();
+    let format = said[4].as_array().unwrap().iter();
+    let format = format.map(|field| FormatField {
+        code: field[0].as_str().unwrap().parse().unwrap(),
+        bits: field[1].as_u64().unwrap(),
+    });
+    let held = Descriptor {
+        id: said[0].as_u64().unwrap(),
+        name: text(1),
+        description: text(2),
+        shape: said[3].as_array().unwrap().iter().map(serde_json::Value::as_u64).collect(),
+        format: format.collect(),
+        numpy_header: text(5),
+    };
+    assert_same(&held, of);
+}
+
+/// Two descriptors say the same. Headers are compared by what they mean, for each side has its own spaces; beside one spead2 sends no shape.
+pub(super) fn assert_same(one: &Descriptor, other: &Descriptor) {
+    let header = |d: &Descriptor| match d.numpy_header.is_empty() {
+        true => None,
+        false => Some(NumpyHeader::parse(&d.numpy_header).unwrap()),
+    };
+    assert_eq!(header(one), header(other));
+    let rest = |d: &Descriptor| {
+        let shape = if header(d).is_some() { vec![] } else { d.shape.clone() };
+        Descriptor { numpy_header: String::new(), shape, ..d.clone() }
+    };
+    assert_eq!(rest(one), rest(other));
+}
 
 const SCRIPT: &str = r#"
 import sys, pathlib, logging
@@ -22,6 +71,7 @@ for path in sorted(folder.glob("*.in")):
     assert len(heaps) == 1, (path, len(heaps))
     changed = group.update(heaps[0])
     assert len(changed) == len(group), path
+    path.with_suffix(".said").write_text("\n".join(said(item, compat & 4) for item in group.values()))
     out = spead2.send.BytesStream(pool, spead2.send.StreamConfig(max_packet_size=size))
     generator = spead2.send.HeapGenerator(group, flavour=flavour)
     out.send_heap(generator.get_heap(descriptors="all", data="all"))
@@ -56,7 +106,8 @@ fn through_spead2(name: &str, all: impl Iterator<Item = Through>) {
         std::fs::write(folder.join(format!("{name}.in")), run(&mut sender).concat()).unwrap();
         sent.push((name, generator.group));
     }
-    let ran = Command::new(python).arg("-c").arg(SCRIPT).arg(&folder).output().unwrap();
+    let script = format!("{SAID}{SCRIPT}");
+    let ran = Command::new(python).arg("-c").arg(script).arg(&folder).output().unwrap();
     assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
     for (name, group) in sent {
         let bytes = std::fs::read(folder.join(format!("{name}.out"))).unwrap();
@@ -66,9 +117,16 @@ fn through_spead2(name: &str, all: impl Iterator<Item = Through>) {
         let mut known = ItemGroup::new(group.compat());
         assert_eq!(known.update(&heap).errors, [], "{name}");
         assert_eq!(known.items().count(), group.items().count());
+        let said = std::fs::read_to_string(folder.join(format!("{name}.said"))).unwrap();
+        let mut said: Vec<&str> = said.lines().collect();
+        assert_eq!(said.len(), group.items().count());
         for item in group.items() {
             let back = known.get(item.descriptor.id).unwrap();
             assert_eq!(back.value, item.value, "{name}: {:?}", item.descriptor);
+            assert_same(&back.descriptor, &item.descriptor);
+            let own = format!("[{},", item.descriptor.id);
+            let at = said.iter().position(|line| line.starts_with(&own)).expect("its line");
+            assert_said(said.swap_remove(at), &item.descriptor);
         }
     }
     std::fs::remove_dir_all(&folder).unwrap();
@@ -143,7 +201,8 @@ pub(super) fn random_item(
             }),
             _ => {}
         }
-        let descriptor = Descriptor::numpy(id, &format!("{of}{id:x}"), "", &header);
+        let descriptor =
+            Descriptor::numpy(id, &format!("{of}{id:x}"), &format!("{id:x}, {size} B"), &header);
         let layout = descriptor.layout().unwrap();
         let value = layout.decode_bytes(&bytes, false, BugCompat::default()).unwrap();
         #[allow(clippy::eq_op, reason = "that is what a NaN is")]
