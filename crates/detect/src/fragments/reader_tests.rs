@@ -309,13 +309,13 @@ fn every_throttling_state_is_counted_once_for_each_fragment() {
         let mut peer = peers(1, events, 4).remove(0);
         peer.packets = peer.packets.drain(..).map(|packet| throttled(packet, state)).collect();
         decode(&mut unit, peer.batch(9).as_ref(), 0, &mut products);
-        assert_eq!(count(&unit, C::Count), events as u64);
+        assert_eq!(count(&unit, C::Count), events);
         let all = [C::Warning, C::OutOfSync, C::Busy, C::Failing, C::Disconnected, C::UnknownState];
         for line in all {
-            let due = if line_of(state) == Some(line) { events as u64 } else { 0 };
+            let due = if line_of(state) == Some(line) { events } else { 0 };
             assert_eq!(count(&unit, line), due, "{state} {line:?}");
         }
-        let due = if line_of(state).is_some() { events as u64 } else { 0 };
+        let due = if line_of(state).is_some() { events } else { 0 };
         assert_eq!(unit.sheet.get(PerSource::Throttled.line(0)), due, "{state}");
     }
 }
