@@ -14,9 +14,9 @@ use crate::broker::{self, fresh};
 use crate::readout::{ended, records, unit};
 use crate::readout_topic::some_values;
 use crate::service::{PATIENCE, Service};
+use crate::stcp_live;
 
 const SOURCES: usize = 2;
-const SOURCE: &str = "tcp://10.77.0.2:0?until=closed";
 
 /// Looks again and again until it is so.
 fn until(what: &str, so: impl Fn() -> bool) {
@@ -72,16 +72,7 @@ fn numbers(path: &Path) -> Vec<u64> {
 
 fn stcp_unit(veth: &Veth, file: &Path, more: &[&str]) -> (Service, String) {
     let records = file.to_string_lossy();
-    let mut words = vec!["run", "--source", SOURCE, "--detector", "fragments", "--web", "off"];
-    words.extend(["--set", "detector.sources=2", "--json", "--records", &records]);
-    words.extend(more);
-    let mut unit = veth.receiving(|| Service::start(&words));
-    let port = unit.wait_for("the socket", |line| {
-        let address = line.strip_prefix("listening on ")?.split(',').next()?;
-        Some(address.rsplit(':').next()?.to_owned())
-    });
-    unit.wait_for("the detector", |line| line.starts_with("detector ").then_some(()));
-    (unit, port)
+    stcp_live::unit(veth, SOURCES, &[&["--records", &*records], more].concat())
 }
 
 /// Fragments of both sources, a connection each, over the simplified TCP.

@@ -360,11 +360,12 @@ fn send_goes_on_without_a_stream_that_ended() {
     }
 }
 
-/// The readout unit in the receiver's namespace, for eight sources.
-fn unit(veth: &Veth, more: &[&str]) -> (Service, String) {
+/// The readout unit in the receiver's namespace, for so many sources; it ends when all senders have. And its port.
+pub fn unit(veth: &Veth, sources: usize, more: &[&str]) -> (Service, String) {
     let source = format!("tcp://{RECEIVER}:0?until=closed");
+    let sources = format!("detector.sources={sources}");
     let mut words = vec!["run", "--source", &source, "--detector", "fragments", "--web", "off"];
-    words.extend(["--set", "detector.sources=8", "--json"]);
+    words.extend(["--set", &sources, "--json"]);
     words.extend(more);
     let mut unit = veth.receiving(|| Service::start(&words));
     let port = unit.wait_for("the socket", |line| {
@@ -388,7 +389,7 @@ fn fragments(veth: &Veth, port: &str, address: u8, more: &[&str]) -> Service {
 #[test]
 fn s60_the_readout_unit_builds_all_events_and_a_paused_source_holds_the_others() {
     let Some(veth) = Veth::new(9000, 1) else { return };
-    let (mut all, port) = unit(&veth, &["--sink", "null"]);
+    let (mut all, port) = unit(&veth, 8, &["--sink", "null"]);
     let mut sent = fragments(&veth, &port, 9, &["--sources", "8", "--count", "800"]);
     assert!(sent.child.ended(PATIENCE).unwrap());
     let sent = sent.end();
@@ -400,7 +401,7 @@ fn s60_the_readout_unit_builds_all_events_and_a_paused_source_holds_the_others()
     assert_eq!((of("fragments.lost"), of("fragments.wrong_crc")), (0, 0), "{}", built.err);
 
     let more = ["--sink", "null", "--set", "detector.memory=1MiB", "--control", "127.0.0.1:0"];
-    let (mut held, port) = unit(&veth, &more);
+    let (mut held, port) = unit(&veth, 8, &more);
     let control = held.control();
     let mut control = veth.receiving(|| TcpStream::connect(control).unwrap());
     let start = |n: u8| {
@@ -438,7 +439,7 @@ fn s60_the_readout_unit_builds_all_events_and_a_paused_source_holds_the_others()
 fn a_killed_sender_that_comes_back_from_its_port_lost_what_it_left_out_and_nobody_elses() {
     let Some(veth) = Veth::new(9000, 1) else { return };
     let more = ["--sink", "null", "--control", "127.0.0.1:0"];
-    let (mut unit, port) = unit(&veth, &more);
+    let (mut unit, port) = unit(&veth, 8, &more);
     let control = unit.control();
     let mut control = veth.receiving(|| TcpStream::connect(control).unwrap());
     let start = |n: u8, more: &[&str]| {
