@@ -71,7 +71,7 @@ fullcount_core::counters! {
         Echoes "stcp.echoes" Messages Sum "stcp" Note
             "echo requests (ping) that were answered" "";
         EchoesSpared "stcp.echoes_spared" Messages Sum "stcp" Note
-            "echo requests that were not answered: more than 100 a second, longer than 1500 B, or from no single host" "";
+            "echo requests that were not answered: more than 100 a second, longer than 1500 B, from no single host, or no room for the answer" "";
         Malformed "stcp.frames_malformed" Messages Sum "stcp" Note
             "frames that were not well formed, a wrong checksum included"
             "look at the link's error counters (ip -s link)";

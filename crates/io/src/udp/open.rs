@@ -350,8 +350,8 @@ pub(crate) fn receive_buffer(socket: &Socket, asked: u64) -> io::Result<Buffer> 
     Ok(Buffer { asked, got: (socket.recv_buffer_size()? / OVERHEAD) as u64 })
 }
 
-/// Most sockets that [`sockets_for_buffer`] asks for. With 8 of 212,992 B a receiver of SPEAD lost no heap at 3.5 to 4.7 times the rate of
-/// spead2's with one (`docs/results/spead-lossless.md`).
+/// Most sockets that [`sockets_for_buffer`] asks for. With 8 of 212,992 B a receiver of SPEAD lost no heap at 2.8 to 3.7 times the rate of
+/// spead2's with one (`docs/results/spead-lossless-stock.md`).
 const MOST_SOCKETS: u64 = 8;
 
 /// Sockets of one port that together have the receive buffer that `url` asks for: 1 where the system grants it to one, at most 8. For receivers
