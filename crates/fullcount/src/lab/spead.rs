@@ -96,9 +96,10 @@ struct BisectionFlags {
     /// Length of a trial; a rate passes if two of them lose no heap
     #[arg(long, value_name = "TIME", default_value = "1.2s")]
     trial: String,
-    /// Sockets of our receiver over UDP, 1 to 64, each with such a buffer; spead2's has one
-    #[arg(long, value_name = "N", default_value_t = 8)]
-    sockets: u32,
+    /// Sockets of our receiver over UDP, 1 to 64, each with such a buffer; spead2's has one [default:
+    /// 8 with 4 MB, 32 with stock buffers, as the receiver opens there by itself]
+    #[arg(long, value_name = "N")]
+    sockets: Option<u32>,
     /// No TCP
     #[arg(long)]
     udp_only: bool,
@@ -129,8 +130,8 @@ impl BisectionFlags {
                 return Err(refuse(key, value, format!("1 to {most}")).into());
             }
         }
-        if !(1..=64).contains(&self.sockets) {
-            return Err(refuse("sockets", self.sockets, "1 to 64").into());
+        if let Some(bad) = self.sockets.filter(|n| !(1..=64).contains(n)) {
+            return Err(refuse("sockets", bad, "1 to 64").into());
         }
         let seconds = read::duration("trial", &self.trial)?.as_secs_f64();
         if !(0.1..=3600.0).contains(&seconds) {

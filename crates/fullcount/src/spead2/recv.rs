@@ -90,7 +90,7 @@ pub struct Spead2Recv {
     #[arg(long, value_name = "N", default_value_t = 1)]
     threads: u32,
     /// Own: so many sockets share the port and each has a buffer (UDP, no group); else 1, or up to
-    /// 8 where the system grants less than --buffer
+    /// 32 where the system grants less than --buffer
     #[arg(long, value_name = "N")]
     sockets: Option<u32>,
     /// Own: once packets have come, end when none comes for so long, so that a lost stop hangs

@@ -23,7 +23,7 @@ pub(crate) mod url;
 
 pub use destination::UdpDestination;
 pub use kind::UdpKind;
-pub use open::{Buffer, UdpError};
+pub use open::{Buffer, MOST_SOCKETS, UdpError};
 pub(crate) use open::{receive_buffer, send_buffer, sockets_for_buffer};
 pub use options::ReceiveOptions;
 pub use receive::UdpSource;

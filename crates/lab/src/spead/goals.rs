@@ -57,7 +57,7 @@ impl RateGoals {
         let has = |name| peers.iter().any(|peer| peer.name() == name);
         let unjudged = match order {
             BisectionOrder { quick: true, .. } => Some("this is a quick run"),
-            BisectionOrder { sockets: 1, .. } => Some("goals are for several sockets"),
+            BisectionOrder { sockets: Some(1), .. } => Some("goals are for several sockets"),
             _ if !(has("fullcount") && has("spead2")) => {
                 Some("goals need fullcount and spead2 as peers")
             }
@@ -124,7 +124,7 @@ mod tests {
             steps: 7,
             seconds: 1.2,
             tcp: true,
-            sockets: 8,
+            sockets: None,
             quick: false,
         }
     }
@@ -178,7 +178,7 @@ mod tests {
     #[test]
     fn what_cannot_be_judged_is_told_and_not_judged() {
         let quick = BisectionOrder { quick: true, ..order() };
-        let single = BisectionOrder { sockets: 1, ..order() };
+        let single = BisectionOrder { sockets: Some(1), ..order() };
         let [ours, theirs] = peers();
         for (order, peers, why) in [
             (quick, &peers()[..], "quick"),

@@ -4,6 +4,7 @@
 //! are within 5 %. Its figure is what the slower one of the two passing trials sent. Source: `docs/formats/spead.md`, annex.
 
 use fullcount_child::Asked as Stop;
+use fullcount_io::udp::MOST_SOCKETS;
 use serde_json::{Value, json};
 
 use super::goals::{self, RateGoals};
@@ -38,6 +39,8 @@ const REACHED: f64 = 0.95;
 const STOCK: u64 = 212_992;
 /// Buffers of both ends otherwise, bytes.
 const LARGE: u64 = 4 << 20;
+/// Sockets of our receiver with [`LARGE`] buffers.
+const SOCKETS: u32 = 8;
 /// Largest packet on TCP, bytes: what one segment of loopback holds.
 const TCP_PACKET: usize = 65_483;
 
@@ -61,6 +64,15 @@ impl Buffers {
             Buffers::Large => "4 MB, pool",
         }
     }
+
+    /// Sockets of our receiver with them, where nothing is said.
+    fn sockets(self) -> u32 {
+        match self {
+            // As many as it opens by itself for a user who gets no larger buffers.
+            Buffers::Stock => MOST_SOCKETS,
+            Buffers::Large => SOCKETS,
+        }
+    }
 }
 
 /// What is asked.
@@ -78,10 +90,23 @@ pub struct BisectionOrder {
     pub seconds: f64,
     /// TCP without a limit as well.
     pub tcp: bool,
-    /// Sockets of our receiver, with a buffer each; spead2's has one.
-    pub sockets: u32,
+    /// Sockets of our receiver, with a buffer each; spead2's has one. `None`: 8 with 4 MB, 32 with stock buffers.
+    pub sockets: Option<u32>,
     /// Only shows that everything works: nothing is judged.
     pub quick: bool,
+}
+
+impl BisectionOrder {
+    fn sockets(&self, buffers: Buffers) -> u32 {
+        self.sockets.unwrap_or_else(|| buffers.sockets())
+    }
+
+    /// Sockets beside their buffers, for a reader of the tables; `None`: no row has more than one.
+    fn sockets_text(&self) -> Option<String> {
+        let one = |of: &Buffers| format!("{} ({})", self.sockets(*of), of.name());
+        let several = self.buffers.iter().any(|of| self.sockets(*of) > 1);
+        several.then(|| self.buffers.iter().map(one).collect::<Vec<_>>().join(", "))
+    }
 }
 
 /// What was measured.
@@ -166,7 +191,7 @@ impl Search<'_> {
 
     /// Gb/s.
     fn find(&self, peer: &SpeadPeer, packet: usize, buffers: Buffers) -> Result<Value, LabError> {
-        let (seconds, sockets) = (self.order.seconds, self.order.sockets);
+        let (seconds, sockets) = (self.order.seconds, self.order.sockets(buffers));
         let mut top: f64 = 0.01;
         for _ in 0..FREE {
             let free = wish(packet, buffers, (None, seconds, top.max(10.0)), sockets);
@@ -221,7 +246,7 @@ pub fn run(
     let (granted, rights) = (rights::granted(), TrialRights::here());
     let plan = json!({
         "repeats": order.repeats, "steps": order.steps, "seconds": order.seconds, "peers": names, "heap_bytes": HEAP,
-        "passes": PASSES, "free": FREE, "again": AGAIN, "within": WITHIN, "reached": REACHED, "sockets": order.sockets, "cores": cores, "net_admin": rights.name(),
+        "passes": PASSES, "free": FREE, "again": AGAIN, "within": WITHIN, "reached": REACHED, "sockets": order.buffers.iter().map(|of| order.sockets(*of)).collect::<Vec<_>>(), "cores": cores, "net_admin": rights.name(),
     });
     record.parameter("plan", plan.clone());
     record.parameter("granted_bytes", granted);
@@ -244,10 +269,9 @@ pub fn run(
     text += "\nMedians (least to most) of bisections by turns; a rate passes if two trials lose no heap, and is what \
              the slower one sent; the lowest rate that did not pass is within 5 %. stock: 212,992 B \
              at both ends, what a user gets on a system with nothing set.\n";
-    if order.sockets > 1 {
+    if let Some(sockets) = order.sockets_text() {
         text += &format!(
-            "\nfullcount's receiver has {} sockets on its port over UDP, each with such a buffer; spead2's has one.\n",
-            order.sockets
+            "\nSockets of fullcount's receiver on its port over UDP, each with such a buffer: {sockets}. spead2's has one.\n"
         );
     }
     if let Some(note) = rights::note(LARGE, granted, rights) {

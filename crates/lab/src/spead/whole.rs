@@ -162,7 +162,7 @@ mod tests {
             steps: 1,
             seconds: 1.0,
             tcp: true,
-            sockets: 8,
+            sockets: None,
             quick: false,
         };
         let peers = [

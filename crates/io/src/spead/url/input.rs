@@ -141,7 +141,7 @@ impl Scheme for SpeadInput {
         SchemeKey::told(
             "sockets",
             "1 to 64",
-            "1; up to 8 where the system grants less receive buffer than asked for",
+            "1; up to 32 where the system grants less receive buffer than asked for",
             "spead+udp only, no group: so many sockets share the port, and a train goes to any of them; each has a receive buffer of its own",
             |u, v| v.within(1..=64).map(|n| u.sockets = Some(n)),
         ),
