@@ -97,7 +97,8 @@ impl<M: StcpMemory> StcpSender<M> {
                 }
             }
             StcpState::Established => {
-                let window = u32::from(self.settings.rcv_wnd) << self.settings.ws_local;
+                let shift = if self.due.scaled { self.settings.ws_local } else { 0 };
+                let window = u32::from(self.settings.rcv_wnd) << shift;
                 let inside = |number| seq::inside(number, self.rcv_nxt, window);
                 let last = s.seq.wrapping_add(s.span().saturating_sub(1));
                 let acceptable = inside(s.seq) || (s.span() > 0 && inside(last));
@@ -177,6 +178,7 @@ impl<M: StcpMemory> StcpSender<M> {
             self.memory.counters().small_mss += 1;
         }
         self.scale = s.scale.unwrap_or(0);
+        self.due.scaled = s.scale.is_some();
         if self.scale > 14 {
             self.scale = 14;
             self.memory.counters().scale_above_14 += 1;

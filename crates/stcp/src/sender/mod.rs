@@ -68,6 +68,8 @@ struct Due {
     syn_left: bool,
     half_open_used: bool,
     busy: bool,
+    /// The peer's SYN+ACK has a window scale. Without it neither window is scaled (RFC 7323, section 2.2).
+    scaled: bool,
     /// The retransmission now due follows an ACK that repaired one hole.
     partial: bool,
 }

@@ -123,6 +123,22 @@ fn s07_without_scale_and_with_too_much_of_it() {
     assert_eq!((rig.s.snapshot().window, rig.counters().scale_above_14), (2 << 14, 1));
 }
 
+/// RFC 7323, section 2.2: without the option in the SYN+ACK neither side scales.
+#[test]
+fn s07_the_own_window_is_scaled_only_if_the_peer_scales() {
+    let settings = StcpSettings::daq();
+    assert_eq!((settings.rcv_wnd, settings.ws_local), (65_535, 1));
+    let near = Inbound { seq: IRS + 1 + 70_000, flags: TcpFlags::RST, ..Inbound::default() };
+    for (scale, challenges, ignored) in [(None, 0, 1), (Some(0), 1, 1)] {
+        let mut rig = Rig::opening(settings);
+        rig.give(syn_ack(ISS, 62720, Some(8960), scale));
+        rig.all();
+        rig.give(near);
+        assert_eq!((rig.all().len(), rig.s.state()), (challenges, StcpState::Established));
+        assert_eq!(rig.counters().resets_ignored, ignored, "{scale:?}");
+    }
+}
+
 #[test]
 fn s08_mss_is_the_smaller_one_or_536() {
     for (peer, mss, small) in
