@@ -39,13 +39,21 @@ pub struct Departed {
     pub calls: u64,
 }
 
-/// How often and how long a destination told its source to hold, although it could have taken more.
+/// How often and how long a destination told its source to hold, although it could have taken more; and how soon the source saw it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct HeldBack {
     /// Times that it said so.
     pub times: u64,
     /// From saying so to taking it back, ns in all.
     pub time_ns: u64,
+    /// Of these times, those that the source saw. It looks when it has something to send: what was taken back before that it did not see.
+    pub seen: u64,
+    /// From saying so to the source's first look at it, ns: half of those that were seen took no longer.
+    pub seen_after_median_ns: u64,
+    /// The same: 99 of a hundred took no longer.
+    pub seen_after_p99_ns: u64,
+    /// The same: the longest.
+    pub seen_after_most_ns: u64,
 }
 
 /// A part of a destination that goes its own way: one connection of several.

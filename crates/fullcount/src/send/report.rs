@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fullcount_core::destination::DestinationPart;
+use fullcount_core::destination::{DestinationPart, HeldBack};
 use fullcount_engine::summary::grouped;
 use fullcount_lab::send::{Reached, SendProgress, Sent};
 use serde_json::json;
@@ -89,10 +89,35 @@ fn held(r: &Reached) -> String {
     match r.held.filter(|held| held.times > 0) {
         Some(held) => {
             let (times, seconds) = (grouped(held.times), held.time_ns as f64 / 1e9);
-            format!("; told to hold {times} times, {seconds:.3} s in all")
+            let [median, p99, most] = seen_after_us(&held);
+            let seen = match held.seen {
+                0 => String::new(),
+                seen => format!(
+                    ", seen {} times after {median:.0} µs (median), {p99:.0} µs (p99), {most:.0} µs (most)",
+                    grouped(seen)
+                ),
+            };
+            format!("; told to hold {times} times, {seconds:.3} s in all{seen}")
         }
         None => String::new(),
     }
+}
+
+/// How soon the source saw that it had to hold, µs: median, 99 of a hundred, longest.
+fn seen_after_us(held: &HeldBack) -> [f64; 3] {
+    [held.seen_after_median_ns, held.seen_after_p99_ns, held.seen_after_most_ns]
+        .map(|ns| ns as f64 / 1e3)
+}
+
+/// How a destination held its source back, as the summary has it.
+fn held_json(held: &HeldBack) -> serde_json::Value {
+    let seconds = held.time_ns as f64 / 1e9;
+    let mut one = json!({"times": held.times, "seconds": seconds, "seen": held.seen});
+    if held.seen > 0 {
+        let [median, p99, most] = seen_after_us(held);
+        one["seen_after_us"] = json!({"median": median, "p99": p99, "most": most});
+    }
+    one
 }
 
 /// One destination as the summary has it.
@@ -107,7 +132,7 @@ fn destination(sent: &Sent, r: &Reached) -> serde_json::Value {
         "counters": counters,
     });
     if let Some(held) = r.held {
-        one["held"] = json!({"times": held.times, "seconds": held.time_ns as f64 / 1e9});
+        one["held"] = held_json(&held);
     }
     if let Some(why) = &r.failure {
         one["failure"] = json!(why);
@@ -202,4 +227,33 @@ pub fn report(sent: &Sent, json: bool) -> u8 {
         }
     } // What a destination did not get is lost for it, whatever the others got.
     if sent.reached.iter().any(|r| r.failure.is_some() || r.failed > 0) { 3 } else { 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_held_source_is_told_with_how_soon_it_saw_it() {
+        let all = HeldBack {
+            times: 1200,
+            time_ns: 1_500_000_000,
+            seen: 1100,
+            seen_after_median_ns: 60_400,
+            seen_after_p99_ns: 300_000,
+            seen_after_most_ns: 1_000_000,
+        };
+        let reached = |held| Reached { held: Some(held), ..Reached::default() };
+        let said = held(&reached(all));
+        let parts =
+            ["1,200 times", "1.500 s", "1,100 times after 60 µs (median), 300 µs", "1000 µs"];
+        assert!(parts.iter().all(|part| said.contains(part)), "{said}");
+        let value = held_json(&all);
+        assert_eq!(value["seen_after_us"], json!({"median": 60.4, "p99": 300.0, "most": 1000.0}));
+        assert_eq!((&value["times"], &value["seen"]), (&json!(1200), &json!(1100)));
+        let unseen = HeldBack { times: 2, ..HeldBack::default() };
+        assert!(!held(&reached(unseen)).contains("seen"));
+        assert_eq!(held_json(&unseen), json!({"times": 2, "seconds": 0.0, "seen": 0}));
+        assert_eq!(held(&reached(HeldBack::default())), "");
+    }
 }

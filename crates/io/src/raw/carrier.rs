@@ -12,6 +12,7 @@ use fullcount_core::ledger::Sheet;
 use fullcount_stcp::{Notice, StcpState};
 
 use super::counters::{StcpSending, publish};
+use super::delays::SignalDelays;
 use super::lane::Lane;
 use super::measured::{part, unacknowledged, undelivered};
 use super::{FrameFile, RawError, RawLink};
@@ -40,6 +41,8 @@ pub(super) struct Shared {
     pub failure: Mutex<Option<String>>,
     /// Its streams, once it has ended.
     pub parts: Mutex<Vec<DestinationPart>>,
+    /// How soon the sources of all lanes saw that they had to hold. Locked once in a hold.
+    pub delays: Mutex<SignalDelays>,
 }
 
 impl Shared {

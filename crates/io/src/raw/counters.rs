@@ -75,6 +75,8 @@ fullcount_core::counters! {
         Malformed "stcp.frames_malformed" Messages Sum "stcp" Note
             "frames that were not well formed, a wrong checksum included"
             "look at the link's error counters (ip -s link)";
+        Recorded "stcp.frames_recorded" Messages Sum "stcp" Note
+            "frames that were written to the file of frames" "";
         NotRecorded "stcp.frames_not_recorded" Messages Sum "stcp" Note
             "frames that were not written to the file of frames because it was full"
             "raise frames_limit";
@@ -183,6 +185,7 @@ pub(super) fn publish(sheet: &Sheet, link: &RawLink) {
         (StcpSending::ArpRequests, c.arp_requests),
         (StcpSending::ArpReplies, c.arp_replies),
         (StcpSending::Malformed, c.malformed),
+        (StcpSending::Recorded, c.recorded),
         (StcpSending::NotRecorded, c.not_recorded),
     ] {
         sheet.set(line as usize, value);

@@ -38,6 +38,11 @@ const LOOK: Duration = Duration::from_micros(50);
 /// `stcp://ADDRESS:PORT`
 pub struct StcpDestination;
 
+impl StcpDestination {
+    /// Longest packet that it takes, bytes, with what `framing=` puts in front of it.
+    pub const LONGEST: usize = RING - LENGTH;
+}
+
 impl DestinationKind for StcpDestination {
     fn name(&self) -> &'static str {
         StcpUrl::NAME
@@ -129,7 +134,7 @@ impl DestinationEndpoint for StcpUrl {
         let (mut inputs, mut outputs) = (vec![], vec![]);
         for streams in lanes {
             let (producer, ring) = RingBuffer::new(RING);
-            let hold = Arc::new(Hold::default());
+            let hold = Arc::new(Hold::new());
             outputs.push(Lane::new(ring, streams, hold.clone()));
             inputs.push((producer, hold));
         }
@@ -156,6 +161,7 @@ impl DestinationEndpoint for StcpUrl {
                     url: self.clone(),
                     ring,
                     hold,
+                    seen_ns: 0,
                     // Only the first counts the link, or its counters would stand there once for each lane.
                     sheet: if at == 0 { sheet.clone() } else { Sheet::new(vec![]) },
                     own: sheet.clone(),
@@ -217,6 +223,8 @@ struct StcpSendLane {
     url: StcpUrl,
     ring: Producer<u8>,
     hold: Arc<Hold>,
+    /// When the hold that it saw last was raised.
+    seen_ns: u64,
     sheet: Arc<Sheet>,
     own: Arc<Sheet>,
     first: bool,
@@ -231,10 +239,22 @@ struct StcpSendLane {
 }
 
 impl StcpSendLane {
+    /// The source is to give nothing. The first look at a hold notes how long ago it was raised: a packet that need not wait costs one load.
+    fn holds(&mut self) -> bool {
+        let Some(raised_ns) = self.hold.raised_ns() else { return false };
+        if std::mem::replace(&mut self.seen_ns, raised_ns) != raised_ns {
+            let delay_ns = self.hold.now_ns().saturating_sub(raised_ns);
+            if let Ok(mut delays) = self.shared.delays.lock() {
+                delays.add(delay_ns);
+            }
+        }
+        true
+    }
+
     /// A whole packet into the ring; false: the sender is asked to end.
     fn put(&mut self, packet: &[u8]) -> Result<bool, DestinationError> {
         let length = self.url.prefix.bytes() + packet.len();
-        if packet.len() > self.url.prefix.most() || length + LENGTH > RING {
+        if packet.len() > self.url.prefix.most() || length > StcpDestination::LONGEST {
             return Err(self.url.wrong(format!("a packet of {} bytes is too long", packet.len())));
         }
         if self.shared.over.load(Acquire) {
@@ -243,7 +263,7 @@ impl StcpSendLane {
         }
         let mut since = None;
         let mut moved = self.hold.moved();
-        while self.hold.is_up() || self.ring.slots() < length + LENGTH {
+        while self.holds() || self.ring.slots() < length + LENGTH {
             if let Some(why) = self.shared.failed() {
                 return Err(self.url.wrong(why));
             }
@@ -337,8 +357,18 @@ impl Destination for StcpSendLane {
     fn held(&self) -> Option<HeldBack> {
         // All lanes count in one place.
         let get = |line: StcpSending| self.own.get(line as usize);
-        let (times, time_ns) = (get(StcpSending::Held), get(StcpSending::HeldTime));
-        self.first.then_some(HeldBack { times, time_ns })
+        if !self.first {
+            return None;
+        }
+        let delays = self.shared.delays.lock().ok()?;
+        Some(HeldBack {
+            times: get(StcpSending::Held),
+            time_ns: get(StcpSending::HeldTime),
+            seen: delays.seen(),
+            seen_after_median_ns: delays.share_ns(50),
+            seen_after_p99_ns: delays.share_ns(99),
+            seen_after_most_ns: delays.most_ns(),
+        })
     }
 
     fn parts(&self) -> Vec<DestinationPart> {

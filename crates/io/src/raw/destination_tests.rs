@@ -44,12 +44,13 @@ impl Rig {
             .map(|n| link.add((PEER.1, 5000), 10 + n, url.settings(), BUFFER).unwrap())
             .collect();
         let (producer, ring) = RingBuffer::new(RING);
-        let (hold, sheet) = (Arc::new(Hold::default()), Sheet::new(catalogue()));
+        let (hold, sheet) = (Arc::new(Hold::new()), Sheet::new(catalogue()));
         let shared = Arc::new(Shared::default());
         let source = StcpSendLane {
             url,
             ring: producer,
             hold: hold.clone(),
+            seen_ns: 0,
             sheet: sheet.clone(),
             own: sheet,
             first: true,
@@ -139,6 +140,79 @@ impl Rig {
         let held = self.source.held().unwrap();
         (held.times, held.time_ns)
     }
+}
+
+/// Times that the source was told to hold, and those that it saw.
+fn seen(rig: &Rig) -> (u64, u64) {
+    let held = rig.source.held().unwrap();
+    let shares = [held.seen_after_median_ns, held.seen_after_p99_ns, held.seen_after_most_ns];
+    assert!(shares.is_sorted() && (held.seen > 0 || shares == [0; 3]), "{held:?}");
+    (held.times, held.seen)
+}
+
+impl Rig {
+    /// Until its stream is busy.
+    fn fill(&mut self) {
+        (0..100).for_each(|n| assert!(self.give(n)));
+        assert!(!self.hand_over() && self.hold().is_some());
+    }
+
+    /// Until its stream has nothing left, and the ring neither.
+    fn drain(&mut self, from_ns: u64) {
+        for turn in 1..100 {
+            self.at(from_ns + turn * 1_000_000);
+            self.take();
+            self.say(0, TcpFlags::ACK);
+            self.hand_over();
+        }
+        assert!(self.lane.is_empty() && self.hold().is_none());
+    }
+
+    fn hold(&self) -> Option<u64> {
+        self.source.hold.raised_ns()
+    }
+}
+
+#[test]
+fn a_hold_is_seen_once_and_one_that_ends_before_the_source_looks_is_not() {
+    let mut rig = Rig::new(1);
+    rig.fill();
+    assert_eq!(seen(&rig), (1, 0), "the source has not looked yet");
+    let first = rig.hold();
+    (0..5).for_each(|n| assert!(!rig.give(n)));
+    assert_eq!(seen(&rig), (1, 1), "however often it looks");
+    rig.drain(2 * SECOND);
+    // Looks at no hold are none.
+    rig.fill();
+    assert_eq!(seen(&rig), (2, 1));
+    assert!(rig.hold() > first, "each has a time of its own");
+    rig.drain(3 * SECOND);
+    rig.fill();
+    assert!(!rig.give(0));
+    assert_eq!(seen(&rig), (3, 2), "the second ended unseen");
+    // One that is raised again while the source waits for the first is another one.
+    rig.drain(4 * SECOND);
+    (0..2).for_each(|_| {
+        rig.lane.raise(0, &rig.source.own);
+        assert!(rig.source.holds() && rig.source.holds());
+        rig.lane.release(0, &rig.source.own);
+    });
+    assert!(!rig.source.holds());
+    assert_eq!(seen(&rig), (5, 4));
+}
+
+/// The lanes of a link count in one place, and one of them tells it.
+#[test]
+fn the_first_lane_tells_what_all_lanes_saw() {
+    let (mut one, mut other) = (Rig::new(1), Rig::new(1));
+    other.source.shared = one.source.shared.clone();
+    (other.source.own, other.source.first) = (one.source.own.clone(), false);
+    for rig in [&mut one, &mut other] {
+        rig.fill();
+        assert!(!rig.give(0));
+    }
+    assert_eq!(seen(&one), (2, 2));
+    assert_eq!(other.source.held(), None);
 }
 
 fn packet(n: usize) -> Vec<u8> {
@@ -232,7 +306,7 @@ fn patience_is_with_who_acknowledges() {
     rig.take();
     rig.say(0, TcpFlags::ACK);
     rig.hand_over();
-    assert!(rig.source.hold.moved() > before || !rig.source.hold.is_up());
+    assert!(rig.source.hold.moved() > before || rig.source.hold.raised_ns().is_none());
 }
 
 /// Packets are taken one after the other, so what is open is all from one number on.

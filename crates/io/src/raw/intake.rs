@@ -60,10 +60,10 @@ impl RawLink {
             self.counters.others += 1;
             return;
         };
-        if let Some(file) = &mut self.file
-            && !file.put(&[noted])
-        {
-            self.counters.not_recorded += 1;
+        if let Some(file) = &mut self.file {
+            let put = file.put(&[noted]);
+            self.counters.recorded += u64::from(put);
+            self.counters.not_recorded += u64::from(!put);
         }
         match kind {
             Kind::Arp => match arp::read(packet) {

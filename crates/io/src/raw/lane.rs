@@ -5,7 +5,8 @@
 //! the ring, so nothing is lost. Source: docs/stcp.md, "`send --to stcp://`".
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
+use std::sync::atomic::{AtomicU64, Ordering::*};
+use std::time::Instant;
 
 use fullcount_core::ledger::Sheet;
 use fullcount_stcp::{Pressure, SubmitError};
@@ -20,17 +21,29 @@ const PORTION: usize = 256 << 10;
 pub(super) const LENGTH: usize = 4;
 
 /// What the source of a lane sees of its streams.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Hold {
-    up: AtomicBool,
+    begun: Instant,
+    /// While it is up: when it was raised, ns from `begun`, no two times alike; 0 while it is down. One word, so that the source never
+    /// takes the time of another hold for that of the one it sees.
+    raised_ns: AtomicU64,
     /// Acknowledged so far while it is up: the other side is slow and not dead.
     moved: AtomicU64,
 }
 
 impl Hold {
-    /// The source is to give nothing.
-    pub fn is_up(&self) -> bool {
-        self.up.load(Acquire)
+    pub fn new() -> Hold {
+        Hold { begun: Instant::now(), raised_ns: AtomicU64::new(0), moved: AtomicU64::new(0) }
+    }
+
+    /// While the source is to give nothing: since when, on the clock of [`Hold::now_ns`]. Each hold has another time.
+    pub fn raised_ns(&self) -> Option<u64> {
+        Some(self.raised_ns.load(Acquire)).filter(|&ns| ns > 0)
+    }
+
+    /// Time of its own clock, ns: that of the link is looked at too seldom to measure how soon the source sees something.
+    pub fn now_ns(&self) -> u64 {
+        self.begun.elapsed().as_nanos() as u64
     }
 
     /// Changes while the streams still get rid of something.
@@ -48,6 +61,8 @@ pub(super) struct Lane {
     hold: Arc<Hold>,
     /// Since when it is up, ns of the link.
     since: Option<u64>,
+    /// When it was raised last, ns of its own clock.
+    raised_ns: u64,
 }
 
 /// What became of a packet.
@@ -87,7 +102,7 @@ fn give(
 
 impl Lane {
     pub fn new(ring: Consumer<u8>, streams: Vec<usize>, hold: Arc<Hold>) -> Lane {
-        Lane { ring, streams, turn: 0, scratch: vec![], hold, since: None }
+        Lane { ring, streams, turn: 0, scratch: vec![], hold, since: None, raised_ns: 0 }
     }
 
     /// Nothing waits in its ring.
@@ -171,11 +186,14 @@ impl Lane {
         false
     }
 
-    fn raise(&mut self, now_ns: u64, sheet: &Sheet) {
+    /// The source is to hold.
+    pub fn raise(&mut self, now_ns: u64, sheet: &Sheet) {
         if self.since.is_none() {
             self.since = Some(now_ns);
-            self.hold.up.store(true, Release);
+            // Counted first: the source must not have seen more of them than there were.
             sheet.add(StcpSending::Held as usize, 1);
+            self.raised_ns = self.hold.now_ns().max(self.raised_ns + 1);
+            self.hold.raised_ns.store(self.raised_ns, Release);
         }
     }
 
@@ -183,7 +201,7 @@ impl Lane {
     pub fn release(&mut self, now_ns: u64, sheet: &Sheet) {
         if let Some(since) = self.since.take() {
             sheet.add(StcpSending::HeldTime as usize, now_ns.saturating_sub(since));
-            self.hold.up.store(false, Release);
+            self.hold.raised_ns.store(0, Release);
         }
     }
 

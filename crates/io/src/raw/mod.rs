@@ -10,6 +10,7 @@
 mod batch;
 mod carrier;
 mod counters;
+mod delays;
 mod destination;
 mod frame;
 mod in_memory;
@@ -455,6 +456,7 @@ impl RawLink {
                     if let Some(file) = &mut self.file {
                         for frame in &waiting[..n.min(waiting.len())] {
                             let put = file.put(&frame.parts(streams));
+                            self.counters.recorded += u64::from(put);
                             self.counters.not_recorded += u64::from(!put);
                         }
                     }

@@ -165,6 +165,8 @@ pub struct RawCounters {
     pub arp_requests: u64,
     /// Answers of ARP.
     pub arp_replies: u64,
+    /// Frames that were written to the file of frames.
+    pub recorded: u64,
     /// Frames that were not written to the file of frames, because it was full.
     pub not_recorded: u64,
 }

@@ -74,6 +74,7 @@ fn congestion(record: &Value) -> Vec<String> {
         match row["variant"].as_str() {
             Some("none") => {
                 misses.must((0.6..0.8).contains(&during), "about 0.7 Gb/s useful", row);
+                misses.must(number(row, "/during/link_gbps") > 4.5, "of 5 Gb/s on the link", row);
                 misses.must(row["recovery_s"].is_null(), "stays collapsed", row);
             }
             Some("figure6") => misses.must(number(row, "/recovery_s") <= 1.5, "in 1.5 s", row),
@@ -114,6 +115,7 @@ fn the_committed_scan_recovers_and_the_detector_loses_nothing() {
             |r| row(r, "part", "scan")["variant"] = json!("reno"),
             |r| row(r, "part", "scan")["part"] = json!("times"),
             |r| row(r, "variant", "none")["during"]["useful_gbps"] = json!(0.9),
+            |r| row(r, "variant", "none")["during"]["link_gbps"] = json!(4.4),
             |r| row(r, "variant", "none")["recovery_s"] = json!(0.5),
             |r| row(r, "variant", "none")["variant"] = json!("backoff"),
             |r| row(r, "variant", "figure6")["recovery_s"] = json!(1.6),
@@ -134,6 +136,48 @@ fn the_committed_scan_recovers_and_the_detector_loses_nothing() {
     );
 }
 
+/// Each network of the scan without control; those that must collapse stay so.
+fn collapse(record: &Value) -> Vec<String> {
+    let mut misses = Misses::default();
+    let asked = scan_cells(Variant::None, 1_000_000_000, 1);
+    let ran = rows(record);
+    misses.must(ran.len() == asked.len() && ran.len() == 72, "72 networks", &ran.len().into());
+    let mut collapsed = 0;
+    for (cell, row) in asked.iter().zip(ran) {
+        let emit_gbps = cell.emit_bps as f64 / 1e9;
+        let same = (row["variant"] == "none" && row["part"] == "scan")
+            && row["queue_bytes"] == cell.queue_bytes
+            && row["window_bytes"] == cell.window_bytes
+            && row["rto_us"] == cell.rto_us
+            && number(row, "/emit_gbps") == emit_gbps;
+        misses.must(same, "the network that is asked for", row);
+        if cell.must_collapse() {
+            misses.must(row.get("recovery_s") == Some(&Value::Null), "stays collapsed", row);
+            misses.must(number(row, "/after/useful_gbps") < 1.9, "of 2.048 Gb/s offered", row);
+            collapsed += 1;
+        }
+    }
+    misses.must(collapsed == 63, "63 that must collapse", &collapsed.into());
+    misses.0
+}
+
+#[test]
+fn the_committed_scan_without_control_stays_collapsed_where_it_must() {
+    holds(
+        "stcp-congestion-scan-none",
+        collapse,
+        &[
+            |r| r["rows"] = json!([]),
+            |r| r["rows"][0]["recovery_s"] = json!(0.5),
+            |r| r["rows"][71]["recovery_s"] = json!(0.5),
+            |r| r["rows"][0]["after"]["useful_gbps"] = json!(1.95),
+            |r| r["rows"][1]["queue_bytes"] = json!(1),
+            |r| r["rows"][2]["variant"] = json!("simplified"),
+            |r| r["rows"][3]["emit_gbps"] = json!(6.0),
+        ],
+    );
+}
+
 fn back_pressure(record: &Value) -> Vec<String> {
     let mut misses = Misses::default();
     let [row] = rows(record) else { return vec!["one row".into()] };
@@ -143,6 +187,9 @@ fn back_pressure(record: &Value) -> Vec<String> {
     misses.must(median < 1000.0, "a median below 1 ms", row);
     misses.must(number(row, "/seen_after_us/p99") >= median, "the 99th of a hundred", row);
     misses.must(number(row, "/busy") >= 100.0, "enough of them for it", row);
+    misses.must(row["signal"] == "stcp://", "the destination's own signal", row);
+    let seen = number(row, "/seen") >= 0.9 * number(row, "/busy");
+    misses.must(seen, "nine of ten holds seen", row);
     let lost = row["bytes"] != row["read_and_compared"] || row["wrong"] != json!([]);
     misses.must(!lost && number(row, "/bytes") > 0.0, "every byte read, and right", row);
     misses.0
@@ -160,6 +207,8 @@ fn the_committed_source_sees_busy_in_time_and_nothing_is_lost() {
             |r| r["rows"][0]["seen_after_us"]["median"] = json!(1000.0),
             |r| r["rows"][0]["seen_after_us"]["p99"] = Value::Null,
             |r| r["rows"][0]["busy"] = json!(99),
+            |r| r["rows"][0]["signal"] = Value::Null,
+            |r| r["rows"][0]["seen"] = json!(100),
             |r| r["rows"][0]["read_and_compared"] = json!(7_502_069_759u64),
             |r| r["rows"][0]["wrong"] = json!(["byte 1"]),
             |r| {
@@ -269,12 +318,21 @@ fn the_committed_proof_has_every_byte_right() {
     );
 }
 
-/// What the unit is asked; the whole program is told in the record and not judged.
-fn readout(record: &Value) -> Vec<String> {
+/// What is asked of the unit with any congestion control.
+fn unit(record: &Value) -> Misses {
     let mut misses = Misses::default();
     let parameters = &record["parameters"];
     misses.must(number(parameters, "/of_fastest") >= 0.9, "0.9 of the fastest reader", parameters);
     misses.must(parameters["streams"] == 16, "16 streams", parameters);
+    misses
+}
+
+/// With the host's own congestion control the whole program is asked it, too, and the rate with all checksums is told.
+fn readout(record: &Value) -> Vec<String> {
+    let mut misses = unit(record);
+    let parameters = &record["parameters"];
+    let whole = number(parameters, "/whole_of_fastest") >= 0.9;
+    misses.must(whole, "0.9 of the fastest reader for the whole program", parameters);
     for every in [1, 100] {
         let units = rows(record).iter().filter(|row| row["crc_every"] == every);
         let mut rates = units.map(|row| number(row, "/gbps"));
@@ -292,9 +350,30 @@ fn the_committed_unit_has_nine_tenths_of_the_fastest_reader() {
         &[
             |r| r["parameters"]["of_fastest"] = json!(0.899),
             |r| r["parameters"]["of_fastest"] = Value::Null,
+            |r| r["parameters"]["whole_of_fastest"] = json!(0.899),
             |r| r["parameters"]["streams"] = json!(8),
             |r| row(r, "reader", "unit, all checksums")["crc_every"] = json!(2),
             |r| row(r, "reader", "unit, checksums of every 100th event")["gbps"] = json!(0.0),
+        ],
+    );
+}
+
+#[test]
+fn the_committed_unit_has_nine_tenths_with_cubic_too() {
+    fn with_cubic(record: &Value) -> Vec<String> {
+        let mut misses = unit(record);
+        let parameters = &record["parameters"];
+        let cubic = parameters["tcp_congestion_control"] == "cubic";
+        misses.must(cubic, "cubic", parameters);
+        misses.0
+    }
+    holds(
+        "stcp-readout-cubic",
+        with_cubic,
+        &[
+            |r| r["parameters"]["of_fastest"] = json!(0.899),
+            |r| r["parameters"]["streams"] = json!(8),
+            |r| r["parameters"]["tcp_congestion_control"] = json!("bbr"),
         ],
     );
 }

@@ -3,6 +3,7 @@
 use clap::Args;
 use fullcount_core::sim::{Fault, Spec};
 use fullcount_engine::config::refuse;
+use fullcount_io::raw::StcpDestination;
 use fullcount_lab::stcp::live::pressure::BackPressure;
 use fullcount_lab::stcp::live::realtime::RealTime;
 use fullcount_lab::stcp::live::sender::LiveSender;
@@ -53,8 +54,9 @@ pub struct PressureFlags {
 }
 
 const PRESSURE: &str = "\
-The source is a thread of its own. Every byte is compared at the reader; exit code 1: one is wrong
-or missing, the buffer never became full, or the median is not below 1 ms.
+The source sends to a destination stcp://, whose own thread tells it to hold. Every byte is
+compared at the reader; exit code 1: one is wrong or missing, the source was never held, the
+median is not below 1 ms, or in 5 s or more it saw less than 90 % of the holds.
 
 Examples:
   fullcount lab stcp backpressure
@@ -67,9 +69,14 @@ pub fn backpressure(flags: &PressureFlags) -> Result<u8, Failure> {
     if reader <= 0.0 {
         return Err(refuse("reader", &flags.reader, "above 0, at most 1").into());
     }
+    let fragment = fragment("fragment", flags.fragment, buffer)?;
+    if fragment > StcpDestination::LONGEST {
+        let allowed = format!("1 to {} bytes, what stcp:// takes", StcpDestination::LONGEST);
+        return Err(refuse("fragment", fragment, allowed).into());
+    }
     let plan = BackPressure {
         sender: simplified(&flags.sender)?,
-        fragment: fragment("fragment", flags.fragment, buffer)?,
+        fragment,
         rate: read::bits("rate", &flags.rate)?,
         reader,
         time: span("time", &flags.time)?,

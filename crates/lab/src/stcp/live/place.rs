@@ -1,9 +1,10 @@
 //! Where a live trial happens: two namespaces with a link that may be limited, or one with a TAP device.
 
-use std::fs;
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::os::fd::AsFd;
 
-use fullcount_io::raw::{Driver, RawLink, RawSetup};
+use fullcount_core::destination::{Destination, DestinationKind, DestinationOpening};
+use fullcount_io::raw::{Driver, RawLink, RawSetup, StcpDestination};
 
 use super::during;
 use crate::error::LabError;
@@ -25,7 +26,8 @@ pub struct LivePlace {
     tap: bool,
 }
 
-/// Congestion control of Linux sockets here.
+/// Congestion control of Linux senders here, the baseline of the paper's kernel: bbr paces itself to half of it on such a link. It is set by
+/// socket: a namespace may have another than the host's own only if `net.ipv4.tcp_allowed_congestion_control` lists it.
 pub const CONTROL: &str = "cubic";
 
 impl LivePlace {
@@ -44,13 +46,34 @@ impl LivePlace {
             }
         };
         let network = during("making the network", NamespaceNetwork::build(&layout))?;
-        // The baseline of the paper's kernel; bbr paces itself to half of it on such a link.
-        for host in 0..layout.hosts {
-            let set = || fs::write("/proc/sys/net/ipv4/tcp_congestion_control", CONTROL);
-            let set = network.inside(host, set).and_then(|set| set);
-            during("setting net.ipv4.tcp_congestion_control = cubic in a namespace", set)?;
+        let place = LivePlace { network, tap };
+        if tap {
+            place.make_tap(mtu)?;
         }
-        Ok(LivePlace { network, tap })
+        Ok(place)
+    }
+
+    /// Makes the device before anybody opens it: whoever does may wait for the receiver's answers at once.
+    fn make_tap(&self, mtu: usize) -> Result<(), LabError> {
+        let (address, mtu) = (format!("{}/24", self.peer()), mtu.to_string());
+        for words in [
+            &["tuntap", "add", "dev", TAP, "mode", "tap"][..],
+            &["address", "add", &address, "dev", TAP],
+            &["link", "set", TAP, "mtu", &mtu, "up"],
+        ] {
+            during("setting up the TAP device", self.network.ip(0, words.iter().copied()))?;
+        }
+        Ok(())
+    }
+
+    fn interface(&self) -> String {
+        if self.tap { TAP.to_owned() } else { self.network.interface(0) }
+    }
+
+    /// Address of the simplified TCP.
+    fn own(&self) -> Ipv4Addr {
+        let [a, b, c, _] = self.peer().octets();
+        Ipv4Addr::new(a, b, c, 9)
     }
 
     fn receiver(&self) -> usize {
@@ -72,26 +95,28 @@ impl LivePlace {
     pub fn link(
         &self,
         driver: Driver,
-        mtu: usize,
         alter: impl FnOnce(&mut RawSetup),
     ) -> Result<RawLink, LabError> {
-        let [a, b, c, _] = self.peer().octets();
-        let interface = if self.tap { TAP.to_owned() } else { self.network.interface(0) };
-        let mut setup = RawSetup::new(&interface, driver, [a, b, c, 9]);
+        let mut setup = RawSetup::new(&self.interface(), driver, self.own().octets());
         setup.key = RawSetup::secret();
         alter(&mut setup);
         let opened = self.network.inside(0, || RawLink::open(setup));
-        let link = during("opening the interface", during("entering the namespace", opened)?)?;
-        if self.tap {
-            let (address, mtu) = (format!("{}/24", self.peer()), mtu.to_string());
-            for words in [
-                &["address", "add", &address, "dev", TAP][..],
-                &["link", "set", TAP, "mtu", &mtu, "up"],
-            ] {
-                during("setting up the TAP device", self.network.ip(0, words.iter().copied()))?;
-            }
-        }
-        Ok(link)
+        during("opening the interface", during("entering the namespace", opened)?)
+    }
+
+    /// Opens the destination `stcp://` at the sender's end and waits for its connection; `keys`: those of its URL beside interface and own
+    /// address. Its thread stays in that namespace.
+    ///
+    /// # Errors
+    /// A value that a key does not take; the destination's words.
+    pub fn destination(&self, port: u16, keys: &str) -> Result<Box<dyn Destination>, LabError> {
+        let (peer, own, interface) = (self.peer(), self.own(), self.interface());
+        let url = format!("stcp://{peer}:{port}?interface={interface}&address={own}&{keys}");
+        let endpoint = StcpDestination.plan(&url).map_err(|e| LabError::Refused(e.to_string()))?;
+        let opened = self.network.inside(0, || endpoint.open(&DestinationOpening::default()));
+        let lanes = during("opening stcp://", during("entering the namespace", opened)?)?;
+        let lane = lanes.into_iter().next();
+        lane.ok_or_else(|| anyhow::anyhow!("stcp:// without a lane").into())
     }
 
     /// Listens at the receiver's end.
@@ -109,6 +134,9 @@ impl LivePlace {
     /// The system's words.
     pub fn connect(&self, port: u16) -> Result<TcpStream, LabError> {
         let made = self.network.inside(0, || TcpStream::connect((self.peer(), port)));
-        during("connecting", during("entering the namespace", made)?)
+        let stream = during("connecting", during("entering the namespace", made)?)?;
+        let set = fullcount_io::sys::set_congestion(stream.as_fd(), CONTROL);
+        during("setting the congestion control cubic", set)?;
+        Ok(stream)
     }
 }

@@ -62,7 +62,7 @@ impl StcpSoak {
             return Err(LabError::Refused("sender: the simplified TCP".into()));
         };
         let place = LivePlace::make(self.sender.on_tap(), self.mtu, None)?;
-        let mut link = place.link(driver, self.mtu, |s| {
+        let mut link = place.link(driver, |s| {
             (s.offload, s.fault) = (offload, self.fault);
         })?;
         if let Some((path, limit)) = &self.frames_to {

@@ -1,5 +1,5 @@
 //! The file of frames of a campaign: its trials write to it one after the other, up to its size. Frames of Linux sockets are not in
-//! it: they never pass here.
+//! it: they never pass here. A campaign with a destination tells it the file by its URL ([`keys`]).
 
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
@@ -50,5 +50,47 @@ impl FrameTape {
             record.parameter("frames_in_file", frames);
         }
         Ok(())
+    }
+}
+
+/// Keys of the URL of a destination `stcp://` that makes the new file itself, each with `&` in front.
+///
+/// # Errors
+/// It is there, its folder is not, or its name cannot stand in a URL.
+pub fn keys(asked: Option<&(PathBuf, u64)>) -> Result<String, LabError> {
+    let Some((path, limit)) = asked else { return Ok(String::new()) };
+    let refused = |why: &str| Err(LabError::Refused(format!("{}: {why}", path.display())));
+    let Some(name) = path.to_str().filter(|name| !name.contains(['&', '?', '#'])) else {
+        return refused("a file of frames has a name without &, ? and # here");
+    };
+    if path.symlink_metadata().is_ok() {
+        return refused("there is a file with this name already");
+    }
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    if folder.is_some_and(|folder| !folder.is_dir()) {
+        return refused("its folder is not there");
+    }
+    Ok(format!("&frames_to={name}&frames_limit={limit}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_cannot_be_made_is_refused_before_anything_is_opened() {
+        let folder = tempfile::tempdir().unwrap();
+        let asked = |name: &str| keys(Some(&(folder.path().join(name), 5000)));
+        assert_eq!(keys(None).unwrap(), "");
+        assert!(asked("a.pcap").unwrap().ends_with("a.pcap&frames_limit=5000"));
+        std::fs::write(folder.path().join("b.pcap"), "").unwrap();
+        for (name, why) in
+            [("b.pcap", "already"), ("none/c.pcap", "folder"), ("a&port=1", "without &")]
+        {
+            match asked(name) {
+                Err(LabError::Refused(said)) => assert!(said.contains(why), "{said}"),
+                other => panic!("{name}: {other:?}"),
+            }
+        }
     }
 }

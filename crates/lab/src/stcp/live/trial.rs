@@ -71,7 +71,7 @@ impl LiveTrial {
         let place = LivePlace::make(self.sender.on_tap(), self.mtu, self.limit)?;
         match self.sender {
             LiveSender::Simplified { driver, offload } => {
-                let mut link = place.link(driver, self.mtu, |s| s.offload = offload)?;
+                let mut link = place.link(driver, |s| s.offload = offload)?;
                 tape.lend(&mut link);
                 let sink =
                     TcpSink::start(place.listen(PORT)?, self.streams, SinkReading::default());
