@@ -7,7 +7,7 @@ use std::sync::Arc;
 use fullcount_core::batch::{Batch, Edge, TrainMeta};
 use fullcount_core::ledger::{Sheet, Unit};
 use fullcount_core::products::{Products, Want};
-use fullcount_core::progress::Flush;
+use fullcount_core::progress::{BatchNumber, Flush};
 use fullcount_core::sequence::numbering::{Limit, Numbering, Per};
 use fullcount_core::tables::Table;
 use fullcount_core::time::{Nanos, TickLength};
@@ -208,6 +208,54 @@ fn a_decoder_that_says_too_early_that_nothing_waits_is_found() {
         }
     }
     assert!(!found.is_empty(), "no kind's sample leaves anything waiting");
+}
+
+/// Always wants to look at the clock at once, and then has nothing to give; where there is no clock only if it `always` does.
+struct Restless {
+    inner: Box<dyn Decoder>,
+    always: bool,
+    live: bool,
+}
+
+impl Restless {
+    fn around(inner: Box<dyn Decoder>, always: bool) -> Box<dyn Decoder> {
+        Box::new(Restless { inner, always, live: false })
+    }
+}
+
+impl Decoder for Restless {
+    fn decode(&mut self, batch: Option<&Batch>, now: Option<Nanos>, products: &mut Products) {
+        self.live = now.is_some();
+        self.inner.decode(batch, now, products);
+    }
+    fn flush(&mut self, reason: Flush, products: &mut Products) {
+        self.inner.flush(reason, products);
+    }
+    fn oldest(&mut self) -> Option<BatchNumber> {
+        self.inner.oldest()
+    }
+    fn due(&self) -> Option<Nanos> {
+        (self.always || self.live).then_some(Nanos(0))
+    }
+    fn sheets(&self) -> Vec<Arc<Sheet>> {
+        self.inner.sheets()
+    }
+}
+
+#[test]
+fn a_decoder_that_does_not_keep_its_own_time_is_found() {
+    for kind in builtin().kinds() {
+        let (setup, packets) = (kind.sample().setup(), kind.sample().packets(200));
+        let cases: [(Wrap, &str); 2] = [
+            (|decoder| Restless::around(decoder, true), "has a time in a replay"),
+            (|decoder| Restless::around(decoder, false), "due() stays at 0 ns"),
+        ];
+        for (decoder, words) in cases {
+            let restless = Says { kind, lie: Some, decoder };
+            let why = check(&restless, &setup, &packets, 0, 7).unwrap_err().to_string();
+            assert!(why.contains(words), "{}: {why}", kind.name());
+        }
+    }
 }
 
 /// Packets in one batch.

@@ -297,6 +297,14 @@ impl Fanout {
         &self.progress
     }
 
+    /// True if no output's queue is more than half full: they keep up, and may be given little at a time.
+    pub fn has_room(&self) -> bool {
+        self.lanes.iter().all(|lane| {
+            let capacity = lane.queue.buffer().capacity();
+            2 * lane.queue.slots() >= capacity || lane.failed.load(Relaxed)
+        })
+    }
+
     /// Gives the current products to every sink and begins new ones. Where there is nothing to write, the number of the newest
     /// complete batch still goes, if it is another.
     ///

@@ -135,3 +135,7 @@ mod tests;
 #[cfg(test)]
 #[path = "pipeline_late_tests.rs"]
 mod late_tests;
+
+#[cfg(test)]
+#[path = "pipeline_due_tests.rs"]
+mod due_tests;

@@ -4,6 +4,7 @@
 //! sentence what is wrong: a result that depends on how packets are batched or on the number of threads, a panic (by
 //! panicking), one that depends on the instructions of the processor, a hop
 //! that does not balance, a loss of packets that somebody else has had, an answer about waiting batches that is early or does not catch up,
+//! a time of its own that it does not keep,
 //! an inspector of another opinion than the decoder, a counter without meaning, columns that break their invariants. [`numbered`] takes
 //! the kind's own sample and compares the ledger with what was done to its numbers. Deterministic: randomness comes from the given seed.
 
@@ -52,6 +53,7 @@ macro_rules! ensure {
 }
 use ensure;
 
+mod due;
 mod progress;
 
 /// Runs the whole suite: `packets` in order, then `damaged` damaged or random ones from `seed`.
@@ -88,6 +90,7 @@ pub fn check(
     }
     moved(kind, setup, packets)?;
     progress::check(kind, setup, packets)?;
+    due::check(kind, setup, packets)?;
     for packet in packets {
         inspect(kind, setup, packet)?;
     }

@@ -41,6 +41,16 @@ pub trait Decoder: Send {
         None
     }
 
+    /// When the decoder wants to be called because of the time alone, on the clock of `now`. The engine then calls [`Decoder::decode`], without
+    /// a batch if none comes, and hands all that was given so far to the outputs at once. `None`: the calls that come every 20 ms anyway are
+    /// enough; also if the last `now` was `None`.
+    ///
+    /// Asked after every batch, so it is a number that the decoder keeps. It may be early, never late. A call at that time gives something or
+    /// moves the time on: one that stays is not heeded until the next batch or the next 20 ms.
+    fn due(&self) -> Option<Nanos> {
+        None
+    }
+
     /// Why what was decoded since the last call of [`Decoder::decode`] may have wrong times, if nothing tells: the run ends before
     /// it is handed on.
     fn unsettled(&self) -> Option<&str> {

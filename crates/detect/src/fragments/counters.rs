@@ -67,7 +67,7 @@ fullcount_core::counters! {
         Expired "events.expired" Events Sum "events" Note "events that left because detector.event_timeout was over" "look at fragments.source.N.lost";
         ExpiredMs "events.expired_ms" Times Max "events" Note
             "greatest age that an event's first fragment had when it left because detector.event_timeout was over, ms"
-            "more than 20 above detector.event_timeout: the unit or an output is too slow";
+            "more than 5 above detector.event_timeout: the unit, an output or the host is too slow; up to 20 above it also where the unit had paused a stream (tcp.pauses)";
         Forced "events.forced" Events Sum "events" Note
             "events that left because detector.memory was full and the source of the data cannot wait" "raise detector.memory, or send over tcp://";
         Skipped "events.skipped" Events Sum "events" Note "numbers that no source had" "";

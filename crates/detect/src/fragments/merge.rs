@@ -81,6 +81,15 @@ pub enum EventDue {
     Ended,
 }
 
+/// What the next event does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NextEvent {
+    /// It may leave: its number, and why.
+    Leaves(u64, EventDue),
+    /// It waits, or there is none; its time is over then, if it has one.
+    Waits(Option<Nanos>),
+}
+
 /// An event that has left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct EventLeft {
@@ -267,6 +276,8 @@ pub struct Merger {
     /// What is added to numbers as sent at a new beginning.
     turn: i64,
     timeout: Option<Nanos>,
+    /// When the oldest fragment arrived of the events that were decided and left since somebody asked; `Nanos(i64::MAX)`: none left.
+    decided: Nanos,
     /// What leaves in rows; kept for its memory.
     rows: Vec<RecordRow>,
 }
@@ -277,13 +288,37 @@ impl Merger {
         let sources: Vec<Waiting> = ids.iter().map(|_| Waiting::default()).collect();
         let (empty, heads) = (sources.len(), vec![NOBODY; sources.len()]);
         let (waiting, bytes, left, near, turn) = (0, 0, None, None, 0);
-        let rows = Vec::with_capacity(ids.len());
-        Merger { sources, heads, ids, empty, waiting, bytes, left, near, turn, timeout, rows }
+        let (decided, rows) = (Nanos(i64::MAX), Vec::with_capacity(ids.len()));
+        Merger {
+            sources,
+            heads,
+            ids,
+            empty,
+            waiting,
+            bytes,
+            left,
+            near,
+            turn,
+            timeout,
+            decided,
+            rows,
+        }
     }
 
     /// The same; the first event should be this one, and numbers before the first that comes are skipped ones.
     pub fn from(first: u32, ids: Vec<u16>, timeout: Option<Nanos>) -> Merger {
         Merger { left: Some(i64::from(first) - 1), ..Merger::new(ids, timeout) }
+    }
+
+    /// How long events wait at most.
+    pub fn timeout(&self) -> Option<Nanos> {
+        self.timeout
+    }
+
+    /// When the time is over of the oldest event that was decided and left since the last call.
+    pub fn decided_until(&mut self) -> Option<Nanos> {
+        let decided = std::mem::replace(&mut self.decided, Nanos(i64::MAX));
+        self.timeout.filter(|_| decided.0 < i64::MAX).map(|time| Nanos(decided.0 + time.0))
     }
 
     /// Fragments that wait.
@@ -426,30 +461,27 @@ impl Merger {
     }
 
     /// Whether an event may leave. `now`: `None` if no time may decide. `full`: there is no room to wait.
-    pub fn due(&self, now: Option<Nanos>, full: bool) -> Option<(u64, EventDue)> {
+    pub fn due(&self, now: Option<Nanos>, full: bool) -> NextEvent {
+        let waits = NextEvent::Waits(None);
         if self.waiting == 0 {
-            return None;
+            return waits;
         }
-        let expires = now.zip(self.timeout);
-        if self.empty > 0 && expires.is_none() && !full {
-            return None;
-        }
-        let number = self.lowest()?;
         let due = if self.empty == 0 {
             EventDue::Decided
         } else if full {
             EventDue::Forced
         } else {
-            let (now, timeout) = expires?;
+            let Some((now, timeout)) = now.zip(self.timeout) else { return waits };
             // Of all heads: an event may be older than one with a lower number, which then leaves before it.
             let heads = self.sources.iter().filter_map(|source| source.arrivals.front());
-            let arrived = heads.map(|f| f.of.arrived.0).min()?;
-            if now.0.saturating_sub(arrived) < timeout.0 {
-                return None;
+            let Some(arrived) = heads.map(|f| f.of.arrived.0).min() else { return waits };
+            let over = Nanos(arrived.saturating_add(timeout.0));
+            if now < over {
+                return NextEvent::Waits(Some(over));
             }
             EventDue::Expired
         };
-        Some((number as u64, due))
+        self.lowest().map_or(waits, |number| NextEvent::Leaves(number as u64, due))
     }
 
     /// The event with the lowest number leaves. `told` hears of each source that has it not, with whether it began later.
@@ -490,6 +522,9 @@ impl Merger {
             room_left += room(fragment.len.into(), &[]);
             let further = if fragment.further { source.further.pop_front() } else { None };
             let Some(Arrived { of, known, .. }) = source.arrivals.front_mut() else { continue };
+            if due == EventDue::Decided {
+                self.decided = self.decided.min(of.arrived);
+            }
             if time_ns == 0 || (of.time_ns > 0 && of.time_ns < time_ns) {
                 time_ns = of.time_ns;
             }

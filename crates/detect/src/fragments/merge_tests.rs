@@ -17,7 +17,7 @@ fn fragment(number: u32, arrived: i64) -> EventFragment {
 
 fn drain(merger: &mut Merger, now: Option<Nanos>, full: bool) -> Vec<EventLeft> {
     let mut all = Vec::new();
-    while let Some((number, due)) = merger.due(now, full) {
+    while let NextEvent::Leaves(number, due) = merger.due(now, full) {
         let left = merger.take(due, None, |_, _| {}).unwrap();
         assert_eq!(left.number, number);
         all.push(left);
@@ -29,7 +29,8 @@ fn drain(merger: &mut Merger, now: Option<Nanos>, full: bool) -> Vec<EventLeft> 
 fn an_event_leaves_once_every_source_has_it_or_has_passed_it() {
     let mut merger = Merger::new(vec![5, 6], None);
     assert_eq!(merger.push(0, fragment(7, 0)), FragmentVerdict::Taken { gap: 0 });
-    assert_eq!((merger.due(Some(Nanos(i64::MAX)), false), merger.awaited()), (None, 1));
+    let waits = NextEvent::Waits(None);
+    assert_eq!((merger.due(Some(Nanos(i64::MAX)), false), merger.awaited()), (waits, 1));
     assert!(merger.is_awaited(1) && !merger.is_awaited(0));
     merger.push(1, fragment(7, 0));
     assert_eq!(drain(&mut merger, None, false).len(), 1);
@@ -64,7 +65,9 @@ fn an_event_expires_by_its_own_first_fragment() {
     merger.push(0, fragment(1, 10));
     merger.push(0, fragment(2, 50));
     assert!(drain(&mut merger, Some(Nanos(109)), false).is_empty());
+    assert_eq!(merger.due(Some(Nanos(109)), false), NextEvent::Waits(Some(Nanos(110))));
     assert!(drain(&mut merger, None, false).is_empty());
+    assert_eq!(merger.due(None, false), NextEvent::Waits(None));
     let left = drain(&mut merger, Some(Nanos(110)), false);
     assert_eq!((left.len(), left[0].number, left[0].missing), (1, 1, 1));
     assert_eq!(merger.push(1, fragment(1, 111)), FragmentVerdict::Late);

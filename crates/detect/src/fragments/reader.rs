@@ -57,6 +57,10 @@ pub(super) struct UnitReader {
     /// Events that left while blocks were read: they go with the next products.
     early: EventRecords,
     now: Option<Nanos>,
+    /// When the next event leaves because of its time.
+    due: Option<Nanos>,
+    /// When events that have left must be with the outputs, if they are not before.
+    given_by: Option<Nanos>,
     batch: BatchNumber,
     /// Memory of fragments that wait for an earlier stream of their source, bytes.
     stashed: u64,
@@ -99,6 +103,8 @@ impl UnitReader {
             ungoverned: false,
             early: EventRecords::default(),
             now: None,
+            due: None,
+            given_by: None,
             batch: BatchNumber::default(),
             stashed: 0,
             throttling: vec![None; ids.len()],
@@ -439,17 +445,23 @@ impl Decoder for UnitReader {
     fn decode(&mut self, batch: Option<&Batch>, now: Option<Nanos>, products: &mut Products) {
         self.now = now;
         self.batch = products.batch;
+        // Who calls at that time hands over.
+        self.given_by = self.given_by.filter(|by| now.is_some_and(|now| now < *by));
         match batch {
             Some(batch) => self.read(batch),
             None => self.look(),
         }
         self.give(products);
+        let decided = self.merger.decided_until().filter(|_| now.is_some());
+        self.given_by = self.given_by.into_iter().chain(decided).min();
         self.govern_all();
         self.publish();
     }
 
     fn flush(&mut self, reason: Flush, products: &mut Products) {
         self.give_all(products, reason == Flush::Stalled);
+        (self.due, self.given_by) = (None, None);
+        self.merger.decided_until();
         if reason == Flush::Taken {
             for slot in self.streams.iter_mut().flatten().flat_map(|stream| &mut stream.slots) {
                 slot.assembly.give_up();
@@ -473,6 +485,10 @@ impl Decoder for UnitReader {
         let stashed = slots().filter_map(|slot| Some(slot.stash.as_ref()?.front()?.batch));
         let waiting = self.merger.oldest().map(|(batch, _)| batch);
         begun.chain(stashed).chain(waiting).min_by_key(|batch| batch.batch)
+    }
+
+    fn due(&self) -> Option<Nanos> {
+        self.due.into_iter().chain(self.given_by).min()
     }
 
     fn govern(&mut self, streams: Arc<StreamTable>) {

@@ -13,8 +13,8 @@ use super::heart::Heart;
 use super::processing::unix_ns;
 use crate::stop::Stop;
 
-/// Wait of one receive call; bounds the reaction to Ctrl-C.
-const RECEIVE_WAIT: Duration = Duration::from_millis(20);
+/// Longest wait of one receive call; bounds the reaction to Ctrl-C.
+pub(super) const RECEIVE_WAIT: Duration = Duration::from_millis(20);
 /// What is still in the socket when the run is stopped gets at least this long to be read: 64 MiB are 54 ms of
 /// 10 Gb/s.
 const DRAIN: Duration = Duration::from_millis(200);
@@ -31,7 +31,9 @@ pub(super) trait Next {
     fn batch(&mut self, source: &dyn Source) -> Option<&mut Batch>;
     /// The batch holds data, or says that what waits is to be decided. Returns the time if the clock was read.
     fn take(&mut self) -> Result<Option<Instant>, PipelineError>;
-    /// Nothing came for a while.
+    /// How long the source is waited for: less than [`RECEIVE_WAIT`] if something is due before.
+    fn wait(&self) -> Duration;
+    /// Nothing came for so long.
     fn idle(&mut self, now: Instant) -> Result<(), PipelineError>;
     /// Streams that said that they are complete, if all have; else 0.
     fn ended_streams(&self) -> usize;
@@ -76,7 +78,7 @@ pub(super) fn receive(
     let mut draining: Option<Draining> = None;
     let mut number = BatchNumber { pipeline, batch: 1 };
     loop {
-        let wait = if draining.is_some() { Duration::ZERO } else { RECEIVE_WAIT };
+        let wait = if draining.is_some() { Duration::ZERO } else { next.wait() };
         heart.beat();
         heart.rests(rests);
         let Some(batch) = next.batch(source) else { return Ok(()) };

@@ -16,7 +16,7 @@ use fullcount_io::source::Source;
 use super::PipelineError;
 use super::heart::Heart;
 use super::processing::{BATCHES_PER_CLOCK, Processing};
-use super::receive::Next;
+use super::receive::{Next, RECEIVE_WAIT};
 
 fullcount_core::counters! {
     /// Counters of the ring between receiving and processing (all 0 with one thread).
@@ -155,6 +155,10 @@ impl Next for Over<'_> {
         Ok(Some(Instant::now()))
     }
 
+    /// What is due is the other thread's business.
+    fn wait(&self) -> Duration {
+        RECEIVE_WAIT
+    }
     fn idle(&mut self, _: Instant) -> Result<(), PipelineError> {
         Ok(())
     }
@@ -192,7 +196,10 @@ impl Taking {
                     sheet.add(RingCount::Idle as usize, 1);
                     work.idle(Instant::now())?;
                     empty = empty.saturating_add(1);
-                    thread::sleep(if empty < NAPS_AWAKE { RING_NAP } else { LONG_NAP });
+                    let nap = if empty < NAPS_AWAKE { RING_NAP } else { LONG_NAP };
+                    // A nap ends when something is due.
+                    let due = work.waits_for_time();
+                    thread::sleep(if due { work.rest(Instant::now(), nap) } else { nap });
                 }
             }
         }

@@ -4,8 +4,10 @@
 //! closed is forgotten by the kernel.
 
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::time::Duration;
+
+use super::wait_readable;
 
 /// What came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -55,7 +57,8 @@ impl SocketSet {
         if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
-    /// Waits for news, at most about `wait` (whole milliseconds, rounded up), and tells of each socket.
+    /// Waits for news, at most `wait`, and tells of each socket. It waits for whole milliseconds, and for less than one to the precision
+    /// of the thread's timer slack (50 µs); so who goes on to wait for what is left is exact, with one more call at its end.
     ///
     /// # Errors
     /// The system's; a signal is no error.
@@ -64,7 +67,11 @@ impl SocketSet {
         wait: Duration,
         mut tell: impl FnMut(u64, SocketNews),
     ) -> io::Result<()> {
-        let ms = i32::try_from(wait.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX);
+        let ms = i32::try_from(wait.as_millis()).unwrap_or(i32::MAX);
+        if ms == 0 && !wait.is_zero() {
+            // `epoll_wait` knows whole milliseconds alone; the set itself can be waited for as a socket can.
+            wait_readable(self.fd.as_fd(), wait)?;
+        }
         let (most, events) = (self.events.len() as i32, self.events.as_mut_ptr());
         // SAFETY: `events` has room for `most` entries and lives across the call, which writes at most so many.
         let n = unsafe { libc::epoll_wait(self.fd.as_raw_fd(), events, most, ms) };

@@ -345,8 +345,20 @@ impl UdpSource {
         Ok(trains)
     }
 
+    /// True for a wait that is shorter than the socket's own timeout, and exact.
+    fn is_shorter(&self, wait: Duration) -> bool {
+        let uring = matches!(self.way, Way::Uring(_));
+        cfg!(target_os = "linux") && !uring && self.timeout.is_some_and(|usual| wait < usual)
+    }
+
     /// Waits in the socket for at most `wait`.
     fn block(&mut self, batch: &mut Batch, wait: Duration) -> io::Result<usize> {
+        if self.is_shorter(wait) {
+            // The socket's own timeout counts ticks of the kernel, of 1 to 10 ms, and setting it takes a call as well.
+            self.sheet.add(Receive::SystemCalls as usize, 1);
+            sys::wait_readable(self.socket.as_fd(), wait)?;
+            return self.call(batch, false);
+        }
         if self.timeout != Some(wait) {
             if !matches!(self.way, Way::Uring(_)) {
                 self.socket.set_read_timeout(Some(wait))?;
@@ -358,6 +370,8 @@ impl UdpSource {
 
     /// In the middle of a stream looks first, naps and looks again; waits in the socket only then.
     fn nap(&mut self, batch: &mut Batch, wait: Duration) -> io::Result<usize> {
+        let mut left = wait;
+        let shorter = self.is_shorter(wait);
         if self.busy {
             for last in [false, true] {
                 // A call that was not filled has just seen the socket empty.
@@ -368,19 +382,26 @@ impl UdpSource {
                     }
                 }
                 if !last {
-                    self.sleep(wait);
+                    let slept = self.sleep(wait);
+                    // The usual wait goes on for its whole time: another one would take another call.
+                    left -= if shorter { slept } else { Duration::ZERO };
                 }
             }
         }
-        let outcome = self.block(batch, wait);
+        let outcome = match left.is_zero() {
+            true => Err(io::ErrorKind::WouldBlock.into()),
+            false => self.block(batch, left),
+        };
         self.busy = outcome.is_ok();
         outcome
     }
 
-    fn sleep(&mut self, wait: Duration) {
-        if let Waiting::Nap(nap) = &mut self.waiting {
-            std::thread::sleep(nap.next().min(wait));
-        }
+    /// Takes a nap of at most `wait`; how long it was to be.
+    fn sleep(&mut self, wait: Duration) -> Duration {
+        let Waiting::Nap(nap) = &mut self.waiting else { return Duration::ZERO };
+        let nap = nap.next().min(wait);
+        std::thread::sleep(nap);
+        nap
     }
 
     /// Polls until something comes or `wait` is over.

@@ -92,6 +92,7 @@ impl Merger {
         for (at, source) in self.sources.iter_mut().enumerate() {
             let front = source.fragments.front_mut()?;
             let arrived = source.arrivals.front_mut()?;
+            self.decided = self.decided.min(arrived.of.arrived);
             if time_ns == 0 || (arrived.of.time_ns > 0 && arrived.of.time_ns < time_ns) {
                 time_ns = arrived.of.time_ns;
             }

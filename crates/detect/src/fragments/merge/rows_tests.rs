@@ -5,7 +5,7 @@ use fullcount_core::records::EventRecords;
 use fullcount_core::time::Nanos;
 use proptest::prelude::*;
 
-use super::super::{ArrivedBatch, EventDue, FragmentVerdict, Merger, WholeFragment};
+use super::super::{ArrivedBatch, EventDue, FragmentVerdict, Merger, NextEvent, WholeFragment};
 use super::*;
 
 fn arrival(n: i64) -> ArrivedBatch {
@@ -39,7 +39,7 @@ fn push_alone(
 
 fn drain(merger: &mut Merger, rows: bool, records: &mut EventRecords) -> Vec<EventLeft> {
     let mut all = Vec::new();
-    while let Some((_, due)) = merger.due(None, false) {
+    while let NextEvent::Leaves(_, due) = merger.due(None, false) {
         if let Some(left) = rows.then(|| merger.take_rows(300, Some(records))).flatten() {
             assert!(due == EventDue::Decided && left.count > 1);
             for n in 0..u64::from(left.count) {

@@ -7,7 +7,7 @@ use fullcount_core::records::{EventRecords, flags};
 use fullcount_core::time::Nanos;
 
 use super::super::counters::{FragmentCounter as C, PerSource};
-use super::super::merge::EventDue;
+use super::super::merge::{EventDue, NextEvent};
 use super::super::sources::UnitStream;
 use super::UnitReader;
 
@@ -103,15 +103,22 @@ impl UnitReader {
         let mut bytes = 0;
         while bytes < LEAVE {
             let full = self.ungoverned && self.rule.is_full(self.merger.bytes());
-            let Some((_, due)) = self.merger.due(self.now, full) else { break };
+            let due = match self.merger.due(self.now, full) {
+                NextEvent::Leaves(_, due) => due,
+                NextEvent::Waits(over) => {
+                    self.due = over;
+                    return;
+                }
+            };
             let rows = self.rows && due == EventDue::Decided;
             if let Some(left) = rows.then(|| self.leave_rows(LEAVE - bytes, products)).flatten() {
                 bytes += left;
                 continue;
             }
             if due == EventDue::Expired {
-                if self.waits_for_resumed() {
-                    break;
+                if let Some(until) = self.waits_for_resumed() {
+                    self.due = Some(until);
+                    return;
                 }
                 // The oldest is this event or one that leaves after it.
                 let age = self.age().unwrap_or_default().0 / 1_000_000;
@@ -122,6 +129,8 @@ impl UnitReader {
             // An event without bytes takes room as well.
             bytes += left + 64;
         }
+        // More may have to leave at once. Without event_timeout the next batch or hand-over takes it, and no clock is read for it.
+        self.due = self.now.filter(|_| self.merger.timeout().is_some());
     }
 
     /// Everything that waits leaves. `lost`: the run goes on, and what is missing will not come any more.
@@ -134,7 +143,7 @@ impl UnitReader {
             self.unstash(at, stash);
         }
         products.records.append(&mut self.early);
-        while let Some((_, due)) = self.merger.due(None, true) {
+        while let NextEvent::Leaves(_, due) = self.merger.due(None, true) {
             let due = if due == EventDue::Decided { due } else { EventDue::Ended };
             let stalled = self.age().is_some_and(|age| age >= STALLED);
             let owed = match (lost, stalled) {
@@ -146,16 +155,17 @@ impl UnitReader {
         }
     }
 
-    /// True if the next event waits for a stream that is paused, or has just been resumed.
-    fn waits_for_resumed(&self) -> bool {
+    /// Until when the next event waits for streams that are paused, or have just been resumed; `None`: for no such stream.
+    fn waits_for_resumed(&self) -> Option<Nanos> {
+        let now = self.now?;
         let owners = self.owners.streams.iter().enumerate();
-        owners.filter(|(at, _)| self.merger.is_awaited(*at)).any(|(_, (owner, _))| {
-            let stream = owner.and_then(|owner| self.streams[owner].as_ref());
-            stream.is_some_and(|stream| {
-                let just = within(stream.resumed, self.now, RESUMED);
-                // What a peer that has hung up sent before is still read.
-                !stream.is_over() && (stream.paused || just)
-            })
-        })
+        let awaited = owners.filter(|(at, _)| self.merger.is_awaited(*at));
+        let streams = awaited.filter_map(|(_, (owner, _))| self.streams[(*owner)?].as_ref());
+        // What a peer that has hung up sent before is still read.
+        let open = streams.filter(|stream| !stream.is_over());
+        // This call resumes one that is paused: it is awaited.
+        let resumed = open.filter_map(|s| if s.paused { Some(now) } else { s.resumed });
+        let until = resumed.map(|resumed| Nanos(resumed.0 + RESUMED.0)).max()?;
+        (now < until).then_some(until)
     }
 }
