@@ -92,6 +92,8 @@ mod spead;
 mod spead2;
 mod spead2_places;
 mod spead_captures;
+mod spead_carried;
+mod spead_echo;
 mod spead_readers;
 mod spead_vectors;
 mod stalls;

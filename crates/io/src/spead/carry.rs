@@ -28,6 +28,10 @@ fullcount_core::counters! {
     pub enum CarryCounter {
         Offered "carry.packets" Packets Sum "carry" In "packets given to be sent in heaps" "";
         Sent "carry.heaps" Packets Sum "carry" Accepted "packets that left, each in a heap" "";
+        PayloadBytes "carry.payload_bytes" Bytes Sum "carry" Note "bytes of the packets that left" "";
+        SpeadBytes "carry.spead_bytes" Bytes Sum "carry" Note "bytes of SPEAD packets that the system took: payload, headers, descriptors, the stop heap; counted once the stream has ended" "";
+        Segments "carry.segment_bytes" Bytes Sum "carry" Note "TCP: bytes in segments that left, by the kernel's count; counted once the stream has ended" "";
+        SegmentsAgain "carry.segment_bytes_again" Bytes Sum "carry" Note "TCP: of these, sent again" "";
         Failed "carry.failed" Packets Sum "carry" Rejected "packets that could not be sent" "see the error message of the sender";
     }
 }
@@ -268,6 +272,19 @@ impl CarryDestination {
         self.queue(heap)
     }
 
+    /// What the transport took in all.
+    fn count_bytes(&self) {
+        let took = self.outlet.transport();
+        for (counter, bytes) in [
+            (CarryCounter::SpeadBytes, took.bytes),
+            (CarryCounter::Segments, took.sent_bytes.unwrap_or(0)),
+            (CarryCounter::SegmentsAgain, took.again_bytes.unwrap_or(0)),
+        ] {
+            let counted = self.sheet.get(counter as usize);
+            self.sheet.add(counter as usize, bytes.saturating_sub(counted));
+        }
+    }
+
     fn queue(&mut self, heap: OutHeap) -> Result<(), OutletError> {
         let how =
             SendHow { cnt: Some(self.next & self.flavour.largest_value()), ..SendHow::default() };
@@ -310,6 +327,7 @@ impl Destination for CarryDestination {
         match self.all(bytes, stride) {
             Ok(()) => {
                 self.sheet.add(CarryCounter::Sent as usize, packets);
+                self.sheet.add(CarryCounter::PayloadBytes as usize, bytes.len() as u64);
                 Ok(())
             }
             Err(e) => {
@@ -322,7 +340,9 @@ impl Destination for CarryDestination {
 
     fn finish(&mut self) -> Result<(), DestinationError> {
         let stop = OutHeap::stop(self.flavour);
-        match self.queue(stop).and_then(|()| self.outlet.finish()) {
+        let ended = self.queue(stop).and_then(|()| self.outlet.finish());
+        self.count_bytes();
+        match ended {
             // A receiver that knows by the packets' own end marks that it has all may be gone before the stop heap.
             Err(OutletError::Tcp { .. }) => Ok(()),
             other => other.map_err(DestinationError::of),
@@ -344,7 +364,7 @@ impl Destination for CarryDestination {
 
     fn wire_bits(&self, payload: usize) -> u64 {
         let bytes = payload + OVERHEAD;
-        Wire::usual(self.ipv6, bytes).bits(bytes)
+        self.outlet.wire().unwrap_or(Wire::usual(self.ipv6, bytes)).bits(bytes)
     }
 
     fn sheet(&self) -> Arc<Sheet> {

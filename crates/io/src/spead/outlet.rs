@@ -7,6 +7,7 @@
 use std::io;
 use std::time::{Duration, Instant};
 
+use fullcount_core::link::Wire;
 use fullcount_core::refusal::Refusal;
 use fullcount_spead::feedback::TunerConfig;
 use fullcount_spead::send::{HeapSender, NextPacket, SenderConfig};
@@ -94,6 +95,7 @@ pub struct SpeadOutlet {
     /// Packets after which the train leaves.
     most: usize,
     back: Option<SenderSide>,
+    wire: Option<Wire>,
     facts: Vec<String>,
 }
 
@@ -112,6 +114,7 @@ impl SpeadOutlet {
         // Only makes sleeps end earlier.
         let _ = crate::sys::precise_sleep();
         Ok(SpeadOutlet {
+            wire: config.wire,
             sender: HeapSender::new(config)?,
             way,
             began: Instant::now(),
@@ -264,6 +267,11 @@ impl SpeadOutlet {
     /// ns since it was opened.
     pub fn now_ns(&self) -> u64 {
         self.began.elapsed().as_nanos() as u64
+    }
+
+    /// The link that its datagrams take; `None`: it is not known, as on TCP.
+    pub fn wire(&self) -> Option<Wire> {
+        self.wire
     }
 
     /// What the system took.

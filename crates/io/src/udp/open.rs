@@ -351,7 +351,7 @@ pub(crate) fn receive_buffer(socket: &Socket, asked: u64) -> io::Result<Buffer> 
 }
 
 /// Most sockets that a port has for its receive buffer, unless it is told how many. 32 of 212,992 B lose no heap of SPEAD at twice the rate
-/// of 8: trains go to any of them, and a socket that holds four packets of 65,507 B is full long before all are.
+/// of 8: trains go to any of them, and a socket that holds six packets of 65,507 B is full long before all are.
 pub const MOST_SOCKETS: u32 = 32;
 
 /// Sockets of one port that together have the receive buffer that `url` asks for: 1 where the system grants it to one, at most 32. For receivers

@@ -152,6 +152,7 @@ impl Parser<'_> {
         match next {
             b'\\' | b'\'' | b'"' => bytes.push(next),
             b'n' => bytes.push(b'\n'),
+            b'r' => bytes.push(b'\r'),
             b't' => bytes.push(b'\t'),
             b'x' => {
                 let digits = self.text.get(self.at..self.at + 2);

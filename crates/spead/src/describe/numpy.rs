@@ -4,7 +4,7 @@
 //! `docs/formats/spead.md`, section 4.
 
 use std::borrow::Cow;
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 use super::ValueError;
 use super::literal::Literal;
@@ -335,7 +335,19 @@ impl NumpyHeader {
 }
 
 fn write_text(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
-    write!(f, "'{}'", text.replace('\\', "\\\\").replace('\'', "\\'"))
+    f.write_str("'")?;
+    for c in text.chars() {
+        match c {
+            '\\' | '\'' => write!(f, "\\{c}")?,
+            '\n' => f.write_str("\\n")?,
+            '\r' => f.write_str("\\r")?,
+            '\t' => f.write_str("\\t")?,
+            // Python reads no text with a line's end or a zero in it.
+            c if c.is_ascii_control() => write!(f, "\\x{:02x}", u32::from(c))?,
+            c => f.write_char(c)?,
+        }
+    }
+    f.write_str("'")
 }
 
 fn write_shape(f: &mut fmt::Formatter<'_>, shape: &[usize]) -> fmt::Result {
@@ -412,6 +424,22 @@ mod tests {
         }
         let other = "{'shape': (1048576,), 'fortran_order': False, 'descr': '>u4'}";
         assert_eq!(NumpyHeader::parse(other).unwrap().bytes(), Ok(4 << 20));
+    }
+
+    #[test]
+    fn names_with_any_ascii_character_are_written_as_python_reads_them() {
+        let name: String = (0u8..128).map(char::from).collect();
+        let of = NumpyType::plain(NumpyKind::Unsigned, 2, false);
+        let field = NumpyField { name, of, shape: vec![] };
+        let header = NumpyHeader::new(NumpyType::Record(vec![field]), vec![3]);
+        let text = header.to_string();
+        assert!(text.bytes().all(|b| (b' '..=b'~').contains(&b)), "{text}");
+        assert!(text.contains(r"\x00\x01") && text.contains(r"\t\n\x0b\x0c\r\x0e"), "{text}");
+        assert!(
+            text.contains(r"\'") && text.contains(r"[\\]") && text.contains(r"~\x7f'"),
+            "{text}"
+        );
+        assert_eq!(NumpyHeader::parse(&text).unwrap(), header);
     }
 
     #[test]

@@ -224,14 +224,12 @@ fn a_link_of_the_senders_own_that_keeps_it_waiting_is_found_and_followed() {
         let config = TunerConfig { start_rate: 2e6, max_rate: 1e9, ..Default::default() };
         let mut bench = Bench::new(before * 1_000_000, config);
         bench.own = Some(2);
-        bench.run(10 * SECOND);
-        let share = bench.share(before * 1_000_000);
-        assert!((0.95..=1.1).contains(&share), "{before}: {share}\n{}", log(&mut bench));
+        let took = found(&mut bench, before * 1_000_000, 0, 15 * SECOND);
+        assert!(took <= 10.0, "{before}: {took} s\n{}", log(&mut bench));
         bench.link = link(after * 1_000_000);
-        bench.run(20 * SECOND);
-        let share = bench.share(after * 1_000_000);
+        let took = found(&mut bench, after * 1_000_000, 15 * SECOND, 30 * SECOND);
         let words = log(&mut bench);
-        assert!((0.95..=1.1).contains(&share), "{before} -> {after}: {share}\n{words}");
+        assert!(took <= 10.0, "{before} -> {after}: {took} s\n{words}");
         assert!(words.contains("HeldBack"), "{words}");
     }
 }

@@ -174,6 +174,16 @@ impl Heap {
         controls(self.all_items(), control::START)
     }
 
+    /// It says that descriptors are sent again that have not changed.
+    pub fn is_reissue(&self) -> bool {
+        controls(self.all_items(), control::DESCRIPTOR_REISSUE)
+    }
+
+    /// It says that descriptors have changed.
+    pub fn is_update(&self) -> bool {
+        controls(self.all_items(), control::DESCRIPTOR_UPDATE)
+    }
+
     /// It says that the stream ends.
     pub fn is_end_of_stream(&self) -> bool {
         controls(self.all_items(), control::STOP)
@@ -263,6 +273,16 @@ impl IncompleteHeap {
     /// It says that the stream begins.
     pub fn is_start_of_stream(&self) -> bool {
         controls(self.immediates(), control::START)
+    }
+
+    /// It says that descriptors are sent again that have not changed.
+    pub fn is_reissue(&self) -> bool {
+        controls(self.immediates(), control::DESCRIPTOR_REISSUE)
+    }
+
+    /// It says that descriptors have changed.
+    pub fn is_update(&self) -> bool {
+        controls(self.immediates(), control::DESCRIPTOR_UPDATE)
     }
 
     /// It says that the stream ends.

@@ -206,6 +206,16 @@ impl OutHeap {
         self.add_inline(id::STREAM_CTRL, control::STOP);
     }
 
+    /// Says that descriptors are sent again that have not changed.
+    pub fn add_reissue(&mut self) {
+        self.add_inline(id::STREAM_CTRL, control::DESCRIPTOR_REISSUE);
+    }
+
+    /// Says that descriptors have changed.
+    pub fn add_update(&mut self) {
+        self.add_inline(id::STREAM_CTRL, control::DESCRIPTOR_UPDATE);
+    }
+
     /// A heap that only says that the stream begins.
     pub fn start(flavour: Flavour) -> OutHeap {
         let mut heap = OutHeap::new(flavour);

@@ -323,6 +323,35 @@ fn each_heap_has_its_rate_and_its_destination() {
 }
 
 #[test]
+fn each_control_value_is_what_the_heap_says_and_stop_alone_ends_the_stream() {
+    let all: [fn(&mut OutHeap); 4] =
+        [OutHeap::add_start, OutHeap::add_reissue, OutHeap::add_update, OutHeap::add_end];
+    let mut sender = HeapSender::new(SenderConfig::default()).unwrap();
+    for (n, add) in all.iter().enumerate() {
+        let mut heap = item(100);
+        add(&mut heap);
+        assert_eq!(heap.is_stop(), n == 3);
+        sender.send(heap, SendHow::default()).unwrap();
+    }
+    let said: Vec<_> = received(&run(&mut sender))
+        .iter()
+        .map(|delivery| match delivery {
+            Delivery::Heap(heap) => (
+                heap.is_start_of_stream(),
+                heap.is_reissue(),
+                heap.is_update(),
+                heap.is_end_of_stream(),
+            ),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    // The receiver keeps the heap that ends the stream to itself.
+    let [start, reissue, update] =
+        [(true, false, false, false), (false, true, false, false), (false, false, true, false)];
+    assert_eq!(said, [start, reissue, update]);
+}
+
+#[test]
 fn no_26_descriptors_come_again() {
     let mut group = ItemGroup::new(BugCompat::default());
     let header =

@@ -50,7 +50,7 @@ pub struct MemoFlags {
     #[arg(long, value_name = "N", default_value_t = 0)]
     points: usize,
     /// The memo's own amounts: 50000 heaps a stream, scale 1, five runs, 20 s of iperf3
-    #[arg(long, conflicts_with_all = ["quick", "heaps", "scale", "iperf_seconds"])]
+    #[arg(long, conflicts_with_all = ["quick", "heaps", "heap_size", "scale", "link_repeats", "iperf_seconds"])]
     memo: bool,
     /// Few and short runs: does everything work?
     #[arg(long)]
@@ -167,7 +167,13 @@ mod tests {
         assert_eq!(amounts, (50_000, 4 << 20, 1.0, 0));
         assert_eq!((asked.repeats, asked.link_repeats, asked.iperf_seconds), (5, 5, 20));
         assert_ne!(order(&["--parts", "table3"]).heaps, 50_000);
-        for other in [["--heaps", "5"], ["--scale", "0.5"], ["--iperf-seconds", "1"]] {
+        for other in [
+            ["--heaps", "5"],
+            ["--heap-size", "4MiB"],
+            ["--scale", "0.5"],
+            ["--link-repeats", "2"],
+            ["--iperf-seconds", "1"],
+        ] {
             assert!(typed(&[&["--memo"][..], &other].concat()).is_err(), "{other:?}");
         }
         assert!(typed(&["--memo", "--quick"]).is_err());
