@@ -47,22 +47,19 @@ fn the_rate_without_loss_reaches_its_goals_with_every_packet_and_both_buffers() 
     }
 }
 
-/// With stock buffers, whose rates a coarse bisection cannot tell apart: 3 times spead2's but for the one row that is said to miss it.
+/// Rates below a tenth of the top are not a matter of the step.
 #[test]
-fn the_rate_with_stock_buffers_is_known_to_5_percent_and_misses_its_goal_in_one_row() {
-    let text = include_str!("../../../../docs/results/spead-lossless-stock.json");
-    let record = record(text, "spead-lossless-stock");
-    let all = rows(&record, |row| row["buffers"] == "stock");
-    assert_eq!(all.len(), 3 * 2 * 5, "sizes, peers, bisections");
+fn the_rate_without_loss_is_known_to_5_percent() {
+    let text = include_str!("../../../../docs/results/spead-lossless.json");
+    let record = record(text, "spead-lossless");
+    let all = rows(&record, |row| row["buffers"].is_string());
+    assert_eq!(all.len(), 3 * 2 * 2 * 5, "sizes, buffers, peers, bisections");
     for row in all {
         let (asked, above) =
             (number(&row["found"], "asked_gbps"), number(&row["found"], "above_gbps"));
         assert!(asked < above && above - asked <= 0.05 * above, "{row}");
         assert!((0.95 * asked..=asked).contains(&number(&row["found"], "gbps")), "{row}");
     }
-    let missed = record["parameters"]["goals"]["not_reached"].as_array().expect("judged");
-    let named: Vec<&str> = missed.iter().filter_map(Value::as_str).collect();
-    assert!(matches!(named[..], [one] if one.starts_with("UDP, 65507 B, stock:")), "{named:?}");
 }
 
 #[test]
