@@ -108,3 +108,24 @@ fn with_recovery_every_heap_came_whole_and_without_it_some_did_not() {
     assert!(!runs(true).is_empty() && runs(true).iter().all(|(sent, whole)| sent == whole));
     assert!(runs(false).iter().any(|(sent, whole)| whole < sent), "the link lost nothing");
 }
+
+#[test]
+fn the_python_package_was_at_either_end_and_at_both() {
+    let text = include_str!("../../../../docs/results/spead-memo-pypi.json");
+    let record = record(text, "spead-memo-pypi");
+    for peer in ["fullcount", "pypi", "fullcount-pypi", "pypi-fullcount"] {
+        for tcp in [false, true] {
+            for column in ["default", "mtu", "buffers", "mtu-buffers"] {
+                let of = |row: &Value| {
+                    row["peer"] == peer && row["tcp"] == tcp && row["column"] == column
+                };
+                let runs = rows(&record, of);
+                assert_eq!(runs.len(), 5, "{peer}, {column}, TCP {tcp}");
+                for run in runs {
+                    assert!(number(&run["trial"], "sum_gbps") > 0.0, "{run}");
+                    assert!(!tcp || number(&run["trial"], "heap_loss") == 0.0, "{run}");
+                }
+            }
+        }
+    }
+}
