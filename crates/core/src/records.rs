@@ -123,6 +123,17 @@ pub const HEAD: usize = 40;
 /// Bytes of an entry of this table.
 pub const ENTRY: usize = 16;
 
+/// Adds these, `count` times one after the other.
+fn repeat<T: Copy>(column: &mut Vec<T>, once: impl ExactSizeIterator<Item = T>, count: u32) {
+    let (before, all) = (column.len(), once.len() * count as usize);
+    column.reserve(all);
+    column.extend(once.take(all));
+    while column.len() < before + all {
+        let there = column.len() - before;
+        column.extend_from_within(before..before + there.min(all - there));
+    }
+}
+
 impl EventRecords {
     /// Number of events.
     #[inline]
@@ -210,12 +221,10 @@ impl EventRecords {
         self.first_part.extend((0..count).map(|n| parts + n * width));
         let pieces = self.spans.len() as u32;
         self.first_piece.extend((0..all as u32).map(|n| pieces + n));
-        self.source.reserve(all);
-        self.part_flags.reserve(all);
+        repeat(&mut self.source, rows.iter().map(|row| row.part.source), count);
+        repeat(&mut self.part_flags, rows.iter().map(|row| row.part.flags), count);
         self.spans.reserve(all);
         for n in 0..count {
-            self.source.extend(rows.iter().map(|row| row.part.source));
-            self.part_flags.extend(rows.iter().map(|row| row.part.flags));
             let span = |row: &RecordRow| RecordSpan {
                 memory: row.memory,
                 start: row.start + n * row.stride,

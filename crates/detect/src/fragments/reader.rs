@@ -369,8 +369,8 @@ impl UnitReader {
     }
 
     /// Gives each stream its credit.
-    fn govern_all(&mut self) {
-        let (held, rule, merger) = (self.held(), self.rule, &self.merger);
+    fn govern_all(&mut self, held: u64) {
+        let (rule, merger) = (self.rule, &self.merger);
         let mut pauses = 0;
         for stream in self.streams[1..].iter_mut().flatten() {
             let Some(credit) = &stream.credit else { continue };
@@ -403,16 +403,20 @@ impl UnitReader {
         self.add(C::Pauses, pauses);
     }
 
-    fn publish(&mut self) {
+    fn publish(&mut self, held: u64) {
         self.tally.flush(&self.sheet);
         let stashed: usize = self.stashed();
         let set = |line: C, n: u64| self.sheet.set(line as usize, n);
         set(C::Waiting, self.merger.waiting() + stashed as u64);
-        set(C::Held, self.held());
+        set(C::Held, held);
         set(C::Awaited, self.merger.awaited() as u64);
     }
 
     fn stashed(&self) -> usize {
+        // Each takes memory, however short.
+        if self.stashed == 0 {
+            return 0;
+        }
         let waiting = self.owners.streams.iter().filter_map(|(_, heir)| *heir);
         let stash = |at: usize| self.streams[at].as_ref()?.slots.first()?.stash.as_ref();
         waiting.filter_map(stash).map(VecDeque::len).sum()
@@ -454,8 +458,9 @@ impl Decoder for UnitReader {
         self.give(products);
         let decided = self.merger.decided_until().filter(|_| now.is_some());
         self.given_by = self.given_by.into_iter().chain(decided).min();
-        self.govern_all();
-        self.publish();
+        let held = self.held();
+        self.govern_all(held);
+        self.publish(held);
     }
 
     fn flush(&mut self, reason: Flush, products: &mut Products) {
@@ -474,9 +479,9 @@ impl Decoder for UnitReader {
             self.add(C::Unfinished, unfinished);
         } else {
             // What was ahead is awaited now, and no batch comes of streams that are all paused.
-            self.govern_all();
+            self.govern_all(self.held());
         }
-        self.publish();
+        self.publish(self.held());
     }
 
     fn oldest(&mut self) -> Option<BatchNumber> {

@@ -392,32 +392,30 @@ impl TcpSource {
         self.connections[at].as_ref().is_none_or(Connection::is_first)
     }
 
-    /// True if the queue has one that an event waits for. Otherwise the kernel is asked before others are read further ahead.
-    fn has_first(&self) -> bool {
-        self.queue.iter().any(|&at| self.is_first(at))
+    /// Place in the queue of the first one that an event waits for. Without one the kernel is asked before others are read further ahead.
+    fn first(&self) -> Option<usize> {
+        self.queue.iter().position(|&at| self.is_first(at))
     }
 
-    /// Takes the first of the queue that an event waits for, or else the first.
-    fn pick(&mut self) -> Option<usize> {
-        let place = self.queue.iter().position(|&at| self.is_first(at));
-        self.queue.remove(place.unwrap_or(0))
-    }
-
-    /// Reads the next stream that has something; true if the batch holds packets.
-    fn next(&mut self, batch: &mut Batch) -> bool {
-        while let Some(at) = self.pick() {
-            let Some(connection) = &mut self.connections[at] else { continue };
+    /// Reads the next stream that has something: the one at this place of the queue, or else the first; true if the batch holds packets.
+    fn next(&mut self, batch: &mut Batch, now: Instant, mut place: Option<usize>) -> bool {
+        while let Some(at) = self.queue.remove(place.unwrap_or(0)) {
+            let Some(connection) = &mut self.connections[at] else {
+                place = self.first();
+                continue;
+            };
             if !connection.has_credit() {
-                connection.standing = Standing::Paused(Instant::now());
+                connection.standing = Standing::Paused(now);
                 self.paused.push(at);
                 self.add(TcpCounter::Pauses, 1);
+                place = self.first();
                 continue;
             }
             let before = connection.received;
             let got = connection.read(batch, &mut self.memory, &self.reading, wall_ns());
             let came = connection.received - before;
             if came > 0 {
-                connection.heard = Instant::now();
+                connection.heard = now;
             }
             if let Got::End(end) = &got {
                 self.end(at, end);
@@ -429,7 +427,10 @@ impl TcpSource {
             self.reads += 1;
             self.add(TcpCounter::SystemCalls, 1);
             self.add(TcpCounter::Bytes, came);
-            let Got::Data(report) = got else { continue };
+            let Got::Data(report) = got else {
+                place = self.first();
+                continue;
+            };
             self.add(TcpCounter::Packets, report.packets);
             self.add(TcpCounter::Accepted, report.packets);
             self.add(TcpCounter::Calls, 1);
@@ -525,14 +526,16 @@ impl Source for TcpSource {
         batch.clear();
         let began = Instant::now();
         self.sweep(began);
-        let mut waited = false;
+        let (mut waited, mut now) = (false, began);
         loop {
-            self.connect(Instant::now());
+            self.connect(now);
             self.resume();
-            if self.reads >= READS || !self.has_first() {
+            let mut first = self.first();
+            if self.reads >= READS || first.is_none() {
                 self.ask(Duration::ZERO)?;
+                first = self.first();
             }
-            if self.next(batch) {
+            if self.next(batch, now, first) {
                 self.publish();
                 return Ok(Received::Data);
             }
@@ -549,6 +552,7 @@ impl Source for TcpSource {
             waited = true;
             let most = if self.paused.is_empty() { left } else { left.min(PAUSED_WAIT) };
             self.ask(most)?;
+            now = Instant::now();
         }
     }
 

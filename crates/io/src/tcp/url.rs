@@ -101,7 +101,7 @@ impl Scheme for TcpUrl {
         SchemeKey::told(
             "read",
             "a size from 16KiB to 4MiB",
-            "256 KiB",
+            "512 KiB",
             "bytes of one read at most; above 256 KiB of many streams less, 16 MiB together",
             |u, v| v.size(READ_TAKES).map(|n| u.read = n as usize),
         ),
@@ -144,7 +144,7 @@ impl Scheme for TcpUrl {
             framing: None,
             frame_max: 1 << 20,
             max_streams: 1024,
-            read: 256 << 10,
+            read: 512 << 10,
             receive_buffer: None,
             stall: Duration::from_secs(10),
             keepalive: Duration::from_secs(10),

@@ -1,7 +1,7 @@
 //! `lab stcp readout`: streams of fragments into the readout unit, and the same streams into a reader that discards them.
 //!
 //! Senders are threads of this process that write fragments built before (only number and checksum change) over loopback. The
-//! discarding readers read 256 KiB and 1 MiB at a time, and one as much as the unit, if that is neither; the unit reads, cuts, checks and
+//! discarding readers read 256 KiB, 512 KiB and 1 MiB at a time, and one as much as the unit, if that is none of these; the unit reads, cuts, checks and
 //! merges, and its records are dropped after a look at their flags. A last reader is the whole program as a child process ([`whole`]). Trials
 //! go by turns. Refuses an event that is damaged or incomplete, a lost fragment, and a ledger that does not
 //! balance. Source: `docs/fragments.md`.
@@ -44,7 +44,7 @@ const SENDERS: usize = 4;
 pub const SHARE: f64 = 0.9;
 /// Bytes of one read of the discarding readers; the first is the one that others are compared with. Which is faster depends on host and
 /// congestion control.
-const DISCARDED: [u64; 2] = [256 << 10, 1 << 20];
+const DISCARDED: [u64; 3] = [256 << 10, 512 << 10, 1 << 20];
 /// The beginning of a trial from its first bytes on, which does not count: receive buffers grow, and memory is made. Of trials of 1 s it cost the unit a tenth of its rate.
 const WARM: Duration = Duration::from_millis(500);
 /// Longest time until the first bytes of a trial.

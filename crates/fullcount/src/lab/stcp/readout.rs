@@ -26,7 +26,7 @@ pub struct ReadoutFlags {
     #[arg(long, value_name = "N", value_delimiter = ',', default_values_t = [0, 100, 10, 1])]
     crc_every: Vec<u32>,
     /// Bytes of one read of the unit at most, 16KiB to 4MiB, as `read` of `tcp://`
-    #[arg(long, value_name = "SIZE", default_value = "256KiB")]
+    #[arg(long, value_name = "SIZE", default_value = "512KiB")]
     read: String,
     /// Length of a trial, after 0.5 s that do not count
     #[arg(long, value_name = "TIME", default_value = "2s")]
@@ -42,9 +42,10 @@ pub struct ReadoutFlags {
 }
 
 const READOUT: &str = "\
-Four threads send fragments built before over loopback. Discarding readers read 256 KiB and 1 MiB at
-a time; with another --read one more reads as much as the unit. The last reader is the whole
-program, fullcount run --sink null, as a child process. The first 0.5 s of a trial do not count.
+Four threads send fragments built before over loopback. Discarding readers read 256 KiB, 512 KiB and
+1 MiB at a time; with another --read one more reads as much as the unit. The last reader is the
+whole program, fullcount run --sink null, as a child process. The first 0.5 s of a trial do not
+count.
 Exit code 1: with the checksums of every 100th event the unit has less than 0.9 of the rate of the
 fastest of the discarding readers, or an event was wrong. What the whole program has is only told.
 
