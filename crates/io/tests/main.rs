@@ -4,6 +4,7 @@
 //! something on this host prints `skipped: reason`, and fails with CI=true.
 #![cfg(target_os = "linux")]
 
+mod habits;
 mod interfaces;
 mod loopback;
 mod raw;
