@@ -1,10 +1,11 @@
 //! Where a live trial happens: two namespaces with a link that may be limited, or one with a TAP device.
 
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 
 use fullcount_core::destination::{Destination, DestinationKind, DestinationOpening};
 use fullcount_io::raw::{Driver, RawLink, RawSetup, StcpDestination};
+use socket2::{Domain, Socket, Type};
 
 use super::during;
 use crate::error::LabError;
@@ -133,10 +134,12 @@ impl LivePlace {
     /// # Errors
     /// The system's words.
     pub fn connect(&self, port: u16) -> Result<TcpStream, LabError> {
-        let made = self.network.inside(0, || TcpStream::connect((self.peer(), port)));
-        let stream = during("connecting", during("entering the namespace", made)?)?;
-        let set = fullcount_io::sys::set_congestion(stream.as_fd(), CONTROL);
+        let made = self.network.inside(0, || Socket::new(Domain::IPV4, Type::STREAM, None));
+        let socket = during("making a socket", during("entering the namespace", made)?)?;
+        // Before it connects: a connection that has begun with bbr stays paced, and has 1.8 Gb/s in place of 14.5 (veth, fragments of 2 KiB).
+        let set = fullcount_io::sys::set_congestion(socket.as_fd(), CONTROL);
         during("setting the congestion control cubic", set)?;
-        Ok(stream)
+        during("connecting", socket.connect(&SocketAddrV4::new(self.peer(), port).into()))?;
+        Ok(socket.into())
     }
 }
