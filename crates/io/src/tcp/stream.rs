@@ -3,8 +3,8 @@
 //! Only that beginning is copied, at most half a read. A packet longer than that is gathered by itself first. Where a read
 //! brings less than half of its memory, the bytes move into a smaller piece, so that a builder that keeps them keeps little more.
 //! Reads double up to `read` while they are full: the kernel then answers the sender less often, and the bytes are longer out of a
-//! cache. Of a discarding reader's rate the readout unit of 16 streams has with reads of 256 KiB 0.88 (bbr) and 0.85 (cubic), of 512 KiB 0.94 and 0.86,
-//! of 1 MiB 0.94 and 0.86 (`lab stcp readout --read`); 512 KiB take half of the memory.
+//! cache. With reads of 512 KiB the readout unit of 16 streams has 0.94 (bbr) and 0.84 (cubic) of the fastest discarding reader
+//! (docs/results/stcp-readout.md, stcp-readout-cubic-512k.md); `lab stcp readout --read` measures other sizes.
 
 use std::io::{ErrorKind, Read};
 use std::net::TcpStream;

@@ -358,6 +358,7 @@ fn the_committed_unit_has_nine_tenths_of_the_fastest_reader() {
     );
 }
 
+/// Of the program of its revision. Today's misses it: stcp-readout-cubic-512k, which no test asks for 0.9.
 #[test]
 fn the_committed_unit_has_nine_tenths_with_cubic_too() {
     fn with_cubic(record: &Value) -> Vec<String> {
