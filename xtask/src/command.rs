@@ -40,22 +40,37 @@ pub enum Show {
     No,
 }
 
+/// A thread whose lines are kept.
+struct Kept {
+    lines: Vec<String>,
+    /// Its commands take what the processors have left over.
+    last: bool,
+}
+
 thread_local! {
-    /// Lines of a thread that works aside.
-    static ASIDE: RefCell<Option<Vec<String>>> = const { RefCell::new(None) };
+    static KEPT: RefCell<Option<Kept>> = const { RefCell::new(None) };
 }
 
 /// Runs `work` aside: its commands take what the processors have left over, and what they would show is given back.
 pub fn aside<T>(work: impl FnOnce() -> T) -> (T, Vec<String>) {
-    ASIDE.set(Some(Vec::new()));
-    let result = work();
-    (result, ASIDE.take().unwrap_or_default())
+    kept(true, work)
 }
 
-/// Shows a line, or keeps it if the thread works aside.
+/// Runs `work` beside its like: what its commands would show is given back, so that it can be shown as one block.
+pub fn abreast<T>(work: impl FnOnce() -> T) -> (T, Vec<String>) {
+    kept(false, work)
+}
+
+fn kept<T>(last: bool, work: impl FnOnce() -> T) -> (T, Vec<String>) {
+    KEPT.set(Some(Kept { lines: Vec::new(), last }));
+    let result = work();
+    (result, KEPT.take().map_or(Vec::new(), |kept| kept.lines))
+}
+
+/// Shows a line, or keeps it for who has asked for it.
 pub fn show(line: &str) {
-    ASIDE.with_borrow_mut(|kept| match kept {
-        Some(lines) => lines.push(line.to_owned()),
+    KEPT.with_borrow_mut(|kept| match kept {
+        Some(kept) => kept.lines.push(line.to_owned()),
         // A closed standard output (`| head`) is no reason to stop testing.
         None => drop(writeln!(std::io::stdout(), "{line}")),
     });
@@ -165,8 +180,8 @@ impl Job {
 
     /// The same, and not even the command is shown.
     pub fn run_silently(self, mut read: impl FnMut(&str) -> Show) -> End {
-        let is_aside = ASIDE.with_borrow(Option::is_some);
-        let Self { mut command, limit } = if is_aside { self.last() } else { self };
+        let is_last = KEPT.with_borrow(|kept| kept.as_ref().is_some_and(|kept| kept.last));
+        let Self { mut command, limit } = if is_last { self.last() } else { self };
         let pipe = std::io::pipe().and_then(|(reader, writer)| {
             command.stdout(writer.try_clone()?).stderr(writer);
             Ok(reader)
@@ -294,6 +309,14 @@ mod tests {
         let (end, lines) = aside(|| Job::new("sh").args(["-c", "nice; nice >&2"]).run());
         assert!(end.ok && lines[0].starts_with("$ "), "{lines:?}");
         assert_eq!(lines[1..], ["19", "19"]);
+    }
+
+    #[test]
+    fn what_runs_abreast_is_not_nice_and_its_lines_are_given_back() {
+        let own = Job::new("nice").run_reading(|_| Show::No);
+        let (end, lines) = abreast(|| Job::new("sh").args(["-c", "nice; nice >&2"]).run());
+        assert!(own.ok && end.ok && lines.len() == 3, "{lines:?}");
+        assert!(lines[0].starts_with("$ ") && lines[1..].iter().all(|n| n != "19"), "{lines:?}");
     }
 
     #[test]

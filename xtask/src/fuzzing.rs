@@ -172,10 +172,12 @@ impl Target {
             (inputs, end)
         };
         let all: Vec<(u64, End)> = thread::scope(|scope| {
-            let started: Vec<_> =
-                (0..task.processes.max(1)).map(|n| scope.spawn(move || one(n))).collect();
+            let others: Vec<_> =
+                (1..task.processes.max(1)).map(|n| scope.spawn(move || one(n))).collect();
             let panicked = || (0, End { ok: false, phrase: "its watcher panicked".to_owned() });
-            started.into_iter().map(|t| t.join().unwrap_or_else(|_| panicked())).collect()
+            // The first on this thread: its lines are shown, or kept by who asked for them.
+            let others = others.into_iter().map(|t| t.join().unwrap_or_else(|_| panicked()));
+            [one(0)].into_iter().chain(others).collect()
         });
         let inputs = all.iter().map(|(inputs, _)| inputs).sum();
         let ends: Vec<End> = all.into_iter().map(|(_, end)| end).collect();

@@ -5,16 +5,20 @@
 //!
 //! Source: docs/testing.md, "What each step is for".
 
+use std::sync::{Mutex, PoisonError};
+use std::thread;
 use std::time::Duration;
 
 use super::{Host, rust};
-use crate::command::Job;
+use crate::command::{Job, abreast};
 use crate::tally::Tally;
 use crate::{fuzzing, place, setup};
 
 /// Runs of each fuzz target after its seeds: some seconds each, enough to meet what a changed
 /// decoder does to the seeds' near neighbours.
 const SHORT_RUNS: u64 = 20_000;
+/// Of one target. Under AddressSanitizer the slowest makes some 260 inputs a second.
+const LONGEST_RUN: Duration = Duration::from_secs(90);
 
 /// Tests that walk tables and long streams in safe code (core forbids any other): 20 s to hours under Miri, and
 /// nothing in them that their neighbours do not reach. The emulated channel and the costs of a link took half of the
@@ -76,10 +80,43 @@ pub fn fuzz(_: &Host) -> Tally {
         Ok(targets) => targets,
         Err(error) => return Tally::fail(error),
     };
-    let mut tally = Tally::default();
-    for target in targets {
-        let end = target.run(SHORT_RUNS, Duration::from_secs(60));
-        tally += rust::check(&format!("fuzz target {}", target.name), &end);
+    abreast_each(&targets, |target| {
+        let end = target.run(SHORT_RUNS, LONGEST_RUN);
+        rust::check(&format!("fuzz target {}", target.name), &end)
+    })
+}
+
+/// Checks them all, one for each processor at a time: a fuzz target is one process that computes. What a check shows comes as one block.
+fn abreast_each<T: Sync>(all: &[T], check: impl Fn(&T) -> Tally + Sync) -> Tally {
+    let (left, sum) = (Mutex::new(all.iter()), Mutex::new(Tally::default()));
+    let next = || left.lock().unwrap_or_else(PoisonError::into_inner).next();
+    thread::scope(|scope| {
+        for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(|| {
+                while let Some(one) = next() {
+                    let (tally, lines) = abreast(|| check(one));
+                    let mut sum = sum.lock().unwrap_or_else(PoisonError::into_inner);
+                    lines.iter().for_each(|line| println!("{line}"));
+                    *sum += tally;
+                }
+            });
+        }
+    });
+    sum.into_inner().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_runs_abreast_is_all_checked_and_one_that_fails_is_named() {
+        let all: Vec<u32> = (0..9).collect();
+        let tally = abreast_each(&all, |n| match n {
+            5 => Tally::fail("five"),
+            _ => Tally::pass(),
+        });
+        assert_eq!((tally.passed, tally.failed), (8, vec!["five".to_owned()]));
+        assert_eq!(abreast_each(&all[..0], |_| Tally::pass()), Tally::default());
     }
-    tally
 }
