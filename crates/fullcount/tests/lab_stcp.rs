@@ -178,6 +178,8 @@ fn the_readout_unit_is_measured_beside_a_reader_that_discards() {
         (["--read", "64KiB&connect"], "16KiB to 4MiB"),
         (["--repeats", "0"], "1 to 1000"),
         (["--frames-to", "x.pcap"], "Linux sockets over loopback"),
+        (["--link", "200Mbps"], "none, but with --sender offload, frames or xdp"),
+        (["--sender", "linux-nodelay"], "linux, offload, frames, xdp, tap or tap-frames"),
     ] {
         let said = say(&[&words[..], &wrong].concat());
         assert!(said.code == 2 && said.err.contains(allowed), "{wrong:?}: {}", said.err);

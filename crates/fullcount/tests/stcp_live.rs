@@ -52,6 +52,23 @@ fn every_sender_carries_fragments_to_linux() {
     assert!(tries.any(|rows| rows.iter().all(carried)), "nothing in 0.2 s, each time");
 }
 
+/// Streams of the simplified TCP into every reader, the whole program among them: each event complete and in order, nothing lost.
+#[test]
+fn every_sender_fills_the_readout_unit() {
+    if skipped() {
+        return;
+    }
+    for sender in ["offload", "xdp", "tap-frames"] {
+        let words = ["readout", "--sender", sender, "--streams", "3", "--fragment", "5000"];
+        let more = ["--crc-every", "1", "--time", "100ms", "--repeats", "1", "--mtu", "1500"];
+        let (_, rows, err) = rows(&[&words[..], &more].concat());
+        assert_eq!(rows.len(), 5, "{sender}: {err}");
+        for row in &rows {
+            assert!(row["gbps"].as_f64().unwrap() > 0.0, "{sender}: {row}");
+        }
+    }
+}
+
 #[test]
 fn a_limited_link_and_several_streams() {
     if skipped() {

@@ -35,6 +35,9 @@ pub const AGAIN: [&str; 5] = [
 ];
 /// Where they are lost before it, too.
 const GAPS: [&str; 2] = ["Previous segment(s) not captured", "ACKed segment that wasn't captured"];
+/// Where the receiver hangs up first, as Linux does if it has read all that came.
+const HUNG_UP: [&str; 2] =
+    ["This frame initiates the connection closing", "Connection finish (FIN)"];
 /// Where trials follow each other in one file: each has a receiver and connections of its own.
 const TRIALS: [&str; 2] =
     ["Duplicate IP address", "A new tcp session is started with the same ports"];
@@ -168,6 +171,27 @@ fn sweep_streams_and_backpressure() {
             file
         });
     }
+}
+
+/// Into the readout unit and the readers beside it, to the RST of each stream; a reader that has its time hangs up.
+#[test]
+fn the_readout_unit() {
+    if skipped() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    undisturbed("readout", &[&LIVE, &TRIALS, &HUNG_UP], |n| {
+        let file = folder.path().join(format!("readout{n}.pcapng"));
+        let path = file.to_str().unwrap();
+        let words = ["readout", "--sender", "frames", "--streams", "4", "--crc-every", "100"];
+        let more = ["--link", "200Mbps", "--time", "100ms", "--repeats", "1", "--frames-to", path];
+        let (_, rows, err) = rows(&[&words[..], &more].concat());
+        assert_eq!(rows.len(), 5, "{err}");
+        // All trials, of 0.6 s and more each.
+        let size = std::fs::metadata(&file).unwrap().len();
+        assert!((50_000_000..300_000_000).contains(&size), "{size} B: {err}");
+        file
+    });
 }
 
 /// Simulated: the entries are the same each time, and a sender that is constant repeats nothing.

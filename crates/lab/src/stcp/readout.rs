@@ -1,19 +1,19 @@
 //! `lab stcp readout`: streams of fragments into the readout unit, and the same streams into a reader that discards them.
 //!
-//! Senders are threads of this process that write fragments built before (only number and checksum change) over loopback. The
-//! discarding readers read 256 KiB, 512 KiB and 1 MiB at a time, and one as much as the unit, if that is none of these; the unit reads, cuts, checks and
+//! Senders are threads of this process that write fragments built before (only number and checksum change) over loopback, or streams of the
+//! simplified TCP on a link of their own ([`senders`], [`site`]). The discarding readers read 256 KiB, 512 KiB and 1 MiB at a time, and one as much as the unit, if that is none of these; the unit reads, cuts, checks and
 //! merges, and its records are dropped after a look at their flags. A last reader is the whole program as a child process ([`whole`]). Trials
 //! go by turns. Refuses an event that is damaged or incomplete, a lost fragment, and a ledger that does not
 //! balance. Source: `docs/fragments.md`.
 
+mod senders;
+mod site;
 mod whole;
 
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::io::Read;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
-use std::sync::{Arc, Barrier, Mutex, PoisonError};
-use std::thread::JoinHandle;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow, ensure};
@@ -22,7 +22,6 @@ use fullcount_core::ledger::Ledger;
 use fullcount_core::products::{Products, Want};
 use fullcount_core::quantity::size_text;
 use fullcount_core::records::{EventRecords, flags};
-use fullcount_core::simulator::Traffic;
 use fullcount_core::source::Source;
 use fullcount_core::time::Nanos;
 use fullcount_core::url;
@@ -30,15 +29,17 @@ use fullcount_detect::detector::builtin;
 use fullcount_detect::fragments::block::FRAMING;
 use fullcount_io::sys::{SocketSet, allow_open_files};
 use fullcount_io::tcp::{TcpSource, TcpUrl};
-use fullcount_sim::fragments::{FragmentTraffic, FragmentsSetup};
+use senders::ReadoutSenders;
 use serde_json::json;
+use site::{ReadoutSite, accept};
 
+use super::live::sender::LiveSender;
+use super::live::sweep::link_name;
+use super::live::tape::FrameTape;
 use crate::error::LabError;
 use crate::record::host::congestion_control;
 use crate::record::{Figure, Record};
 
-/// Threads that send; each serves its share of the streams in turn.
-const SENDERS: usize = 4;
 /// The unit is to reach so much of the fastest discarding reader, with the checksums of every [`CHECKED`]-th event. What the whole program
 /// reaches is told and not judged.
 pub const SHARE: f64 = 0.9;
@@ -55,10 +56,6 @@ pub const CHECKED: u32 = 100;
 pub const STREAMS: std::ops::RangeInclusive<usize> = 1..=1024;
 /// Files of a trial that are no stream, and then some.
 const OTHER_FILES: usize = 64;
-/// Events of a source that are sent in a row, and their bytes at most: what a thread sends of one source before the next one's turn
-/// must fit into the kernel's buffers, since the unit pauses a source that is ahead.
-const IN_A_ROW: usize = 8;
-const ROW_BYTES: usize = 64 << 10;
 
 /// What is asked.
 #[derive(Debug, Clone)]
@@ -77,7 +74,20 @@ pub struct ReadoutTrial {
     pub read: u64,
     /// The `fullcount` binary.
     pub program: PathBuf,
+    /// Who sends: Linux sockets over loopback, or the simplified TCP.
+    pub sender: LiveSender,
+    /// Limit of its link, bit/s; only of the simplified TCP, and not over TAP.
+    pub link: Option<u64>,
+    /// Longest IP packet of the simplified TCP, bytes.
+    pub mtu: usize,
+    /// Its send buffer of each stream, bytes.
+    pub buffer: usize,
+    /// Its frames go here too, up to so many bytes.
+    pub frames_to: Option<(PathBuf, u64)>,
 }
+
+/// Where trials happen, and the file of their frames.
+type Around<'a> = (&'a ReadoutSite, &'a Arc<FrameTape>);
 
 /// Who reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -113,82 +123,6 @@ pub struct ReadoutFinding {
     pub held: Option<bool>,
 }
 
-/// How far any thread has begun to send, so that all can end with the same event.
-#[derive(Debug, Default)]
-struct CommonEnd {
-    stop: bool,
-    /// Somebody sends event `begun - 1`.
-    begun: u64,
-}
-
-/// Threads that send until they are told to stop.
-struct Senders {
-    end: Arc<Mutex<CommonEnd>>,
-    threads: Vec<JoinHandle<()>>,
-}
-
-impl Senders {
-    fn start(to: SocketAddr, trial: &ReadoutTrial) -> Senders {
-        let end = Arc::<Mutex<CommonEnd>>::default();
-        let count = SENDERS.min(trial.streams);
-        let ready = Arc::new(Barrier::new(count));
-        let share = |n: usize| {
-            let all = 0..trial.streams as u16;
-            let sources: Vec<u16> = all.filter(|s| usize::from(*s) % SENDERS == n).collect();
-            let (end, ready, size) = (end.clone(), ready.clone(), trial.fragment);
-            std::thread::spawn(move || send(to, sources, size, (&ready, &end)))
-        };
-        let threads = (0..count).map(share).collect();
-        Senders { end, threads }
-    }
-
-    /// Tells them to end, all with the same event.
-    fn stop(&self) {
-        self.end.lock().unwrap_or_else(PoisonError::into_inner).stop = true;
-    }
-
-    /// Ends them; the reader is gone, so that none of them waits.
-    fn end(self) -> Result<(), LabError> {
-        self.stop();
-        for thread in self.threads {
-            thread.join().map_err(|_| anyhow!("a sender panicked"))?;
-        }
-        Ok(())
-    }
-}
-
-/// Sends fragments of these sources, a lane each, from when all threads are ready until somebody says stop or hangs up.
-fn send(
-    to: SocketAddr,
-    sources: Vec<u16>,
-    size: usize,
-    (ready, end): (&Barrier, &Mutex<CommonEnd>),
-) {
-    let setup = FragmentsSetup { sources, size, first: 0, wrong_crc: 0, throttling: 8, seed: 1 };
-    let mut traffic = FragmentTraffic::new(&setup);
-    let connected: Result<Vec<TcpStream>, _> =
-        setup.sources.iter().map(|_| TcpStream::connect(to)).collect();
-    ready.wait();
-    // Who reads sees that streams are missing.
-    let Ok(mut lanes) = connected else { return };
-    let packets = lanes.len() * (ROW_BYTES / size).clamp(1, IN_A_ROW);
-    loop {
-        let sent = traffic.totals();
-        // All lanes have the same events: a row of the next ones begins, which is as long in all threads.
-        if sent.packets == sent.events * lanes.len() as u64 {
-            let mut end = end.lock().unwrap_or_else(PoisonError::into_inner);
-            if end.stop && sent.events >= end.begun {
-                return;
-            }
-            end.begun = end.begun.max(sent.events + 1);
-        }
-        let Some(train) = traffic.next_train(packets, 0) else { return };
-        if lanes[train.lane].write_all(train.bytes).is_err() {
-            return;
-        }
-    }
-}
-
 impl ReadoutTrial {
     /// Measures; `tell` hears each line as it is known.
     ///
@@ -201,6 +135,8 @@ impl ReadoutTrial {
         stop: &dyn Fn() -> bool,
     ) -> Result<ReadoutFinding, LabError> {
         self.may_open()?;
+        let tape = Arc::new(FrameTape::create(self.frames_to.as_ref())?);
+        let site = ReadoutSite::make(self.sender, self.mtu, self.link)?;
         let readers = self.readers();
         let mut rates: Vec<Vec<f64>> = vec![Vec::new(); readers.len()];
         for turn in 0..self.repeats {
@@ -209,7 +145,7 @@ impl ReadoutTrial {
             }
             // Who begins changes: what the host does meanwhile meets each of them.
             for n in (0..readers.len()).map(|n| (n + turn) % readers.len()) {
-                rates[n].push(8e-9 * self.rate(readers[n], stop)?);
+                rates[n].push(8e-9 * self.rate(readers[n], (&site, &tape), stop)?);
             }
         }
         for (key, value) in [
@@ -222,8 +158,9 @@ impl ReadoutTrial {
         record.parameter("seconds", self.time.as_secs_f64());
         record.parameter("read_bytes", self.read);
         record.parameter("warm_seconds", WARM.as_secs_f64());
-        let congestion = congestion_control();
-        record.parameter("tcp_congestion_control", congestion.as_deref());
+        let sent_by = self.told_senders(record);
+        let tape = Arc::into_inner(tape).context("a sender that has not ended")?;
+        tape.finish(record)?;
         let mut table = String::from("| reader | Gb/s | of the discarding one |\n|:--|--:|--:|\n");
         tell(table.trim_end());
         for (&reader, own) in readers.iter().zip(&rates) {
@@ -261,11 +198,33 @@ impl ReadoutTrial {
         of_fastest("whole_of_fastest", "whole program", ReaderOfTrial::Runs);
         table += &format!(
             "\nMedians (least to most) of turns in which each reader has its trial; shares are those of the same turn. The first {} s of a \
-             trial do not count. The streams have the system's congestion control, {}.\n",
+             trial do not count. {sent_by}\n",
             WARM.as_secs_f64(),
-            congestion.as_deref().unwrap_or("unknown")
         );
         Ok(ReadoutFinding { table, held: unit.map(|of| of >= SHARE) })
+    }
+
+    /// Notes who sends; a sentence about it.
+    fn told_senders(&self, record: &mut Record) -> String {
+        record.parameter("sender", self.sender.name());
+        match self.sender {
+            LiveSender::Linux { .. } => {
+                let congestion = congestion_control();
+                record.parameter("tcp_congestion_control", congestion.as_deref());
+                let name = congestion.as_deref().unwrap_or("unknown");
+                format!("The streams have the system's congestion control, {name}.")
+            }
+            LiveSender::Simplified { .. } => {
+                record.parameter("mtu", self.mtu).parameter("send_buffer", self.buffer);
+                record.parameter("link", link_name(self.link));
+                let (name, buffer) = (self.sender.name(), size_text(self.buffer as u64));
+                format!(
+                    "The streams are of the simplified TCP on one link ({name}, {}, MTU {} bytes, send buffers of {buffer}).",
+                    link_name(self.link),
+                    self.mtu
+                )
+            }
+        }
     }
 
     /// Raises the limit of open files as far as it is needed: both ends of each stream are in this process.
@@ -306,28 +265,33 @@ impl ReadoutTrial {
     }
 
     /// Bytes a second.
-    fn rate(&self, reader: ReaderOfTrial, stop: &dyn Fn() -> bool) -> Result<f64, LabError> {
+    fn rate(
+        &self,
+        reader: ReaderOfTrial,
+        around: Around<'_>,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<f64, LabError> {
         match reader {
-            ReaderOfTrial::Discards(read) => self.discarded(read),
-            ReaderOfTrial::Merges(every) => self.merged(every),
-            ReaderOfTrial::Runs => self.whole(stop),
+            ReaderOfTrial::Discards(read) => self.discarded(read, around),
+            ReaderOfTrial::Merges(every) => self.merged(every, around),
+            ReaderOfTrial::Runs => self.whole(around, stop),
         }
     }
 
     /// Where the unit listens.
-    fn address(&self) -> Result<TcpUrl, LabError> {
-        let address = format!("tcp://127.0.0.1:0?read={}", self.read);
-        Ok(url::read(&address).map_err(anyhow::Error::from)?)
+    fn address(&self, site: &ReadoutSite) -> String {
+        format!("tcp://{}:0?read={}", site.reader(), self.read)
     }
 
     /// Bytes a second into a reader that drops them, `read` at most in one call.
-    fn discarded(&self, read: u64) -> Result<f64, LabError> {
-        let listener = TcpListener::bind("127.0.0.1:0").context("a port to listen on")?;
-        let senders = Senders::start(listener.local_addr().context("the port")?, self);
+    fn discarded(&self, read: u64, around: Around<'_>) -> Result<f64, LabError> {
+        let listener = around.0.listen()?;
+        let senders =
+            ReadoutSenders::start(listener.local_addr().context("the port")?, self, around)?;
         let mut set = SocketSet::new(self.streams.max(1)).context("epoll")?;
         let mut sockets = Vec::with_capacity(self.streams);
         for n in 0..self.streams {
-            let (socket, _) = listener.accept().context("a sender")?;
+            let socket = accept(&listener)?;
             socket.set_nonblocking(true).context("a socket")?;
             set.add(socket.as_fd(), n as u64, false).context("epoll")?;
             sockets.push(socket);
@@ -357,9 +321,10 @@ impl ReadoutTrial {
     }
 
     /// The same into the unit, with the checksums of every `every`-th event.
-    fn merged(&self, every: u32) -> Result<f64, LabError> {
-        let address: TcpUrl = self.address()?;
-        let mut source = TcpSource::open(&address, FRAMING).map_err(anyhow::Error::from)?;
+    fn merged(&self, every: u32, around: Around<'_>) -> Result<f64, LabError> {
+        let address: TcpUrl = url::read(&self.address(around.0)).map_err(anyhow::Error::from)?;
+        let opened = around.0.beside_reader(|| TcpSource::open(&address, FRAMING))?;
+        let mut source = opened.map_err(anyhow::Error::from)?;
         let options = format!("sources = {}\ncrc_every = {every}", self.streams);
         let setup = Setup { options, ..Setup::default() };
         let kinds = builtin();
@@ -368,7 +333,8 @@ impl ReadoutTrial {
         let want = Want { records: true, ..Want::default() };
         let mut decoder = unit.decoder(want, &Threads::of(1)).map_err(anyhow::Error::from)?;
         decoder.govern(source.streams().context("a source with streams")?);
-        let senders = Senders::start(source.local_addr().context("the port")?, self);
+        let senders =
+            ReadoutSenders::start(source.local_addr().context("the port")?, self, around)?;
         let (mut batch, mut products) = (source.batch(), Products { want, ..Products::default() });
         let (mut clock, mut bytes, mut events) = (SteadyClock::new(self.time), 0u64, 0u64);
         // On a busy host the first of many streams may take as long as a short trial.

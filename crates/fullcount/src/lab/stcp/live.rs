@@ -64,14 +64,15 @@ fn senders(names: &[String]) -> Result<Vec<LiveSender>, Failure> {
     names.iter().map(|name| sender("senders", name)).collect()
 }
 
-fn link(text: &str) -> Result<Option<u64>, Failure> {
+/// A limit of the link, bit/s, or none.
+pub fn link(key: &'static str, text: &str) -> Result<Option<u64>, Failure> {
     if text == "none" {
         return Ok(None);
     }
-    let bits = read::whole_bits("links", text)?;
+    let bits = read::whole_bits(key, text)?;
     match (1_000_000..=400_000_000_000).contains(&bits) {
         true => Ok(Some(bits)),
-        false => Err(refuse("links", text, "none, or 1Mbps to 400Gbps").into()),
+        false => Err(refuse(key, text, "none, or 1Mbps to 400Gbps").into()),
     }
 }
 
@@ -146,7 +147,7 @@ Examples:
 pub fn sweep(flags: &SweepFlags) -> Result<u8, Failure> {
     let (mtu, buffer) = flags.trial.read()?;
     let plan = StcpSweep {
-        links: flags.links.iter().map(|l| link(l)).collect::<Result<_, _>>()?,
+        links: flags.links.iter().map(|l| link("links", l)).collect::<Result<_, _>>()?,
         senders: senders(&flags.senders)?,
         sizes: flags.sizes.clone(),
         repeats: repeats(flags.repeats)?,
@@ -218,7 +219,7 @@ pub fn streams(flags: &StreamsFlags) -> Result<u8, Failure> {
     let plan = StcpScaling {
         streams: flags.streams.clone(),
         senders: senders(&flags.senders)?,
-        link: link(&flags.link)?,
+        link: link("link", &flags.link)?,
         fragment: fragment("fragment", flags.fragment, buffer)?,
         repeats: repeats(flags.repeats)?,
         mtu,

@@ -5,10 +5,12 @@ use clap::Args;
 use fullcount_core::quantity;
 use fullcount_engine::config::refuse;
 use fullcount_io::tcp::READ_TAKES;
+use fullcount_lab::stcp::live::sender::LiveSender;
 use fullcount_lab::stcp::readout::{CHECKED, ReadoutTrial, SHARE, STREAMS};
 
 use super::super::results::ResultFlags;
-use super::live::{span, stop};
+use super::frames::FramesFlags;
+use super::live::{TrialFlags, link, span, stop};
 use crate::exit::Failure;
 use crate::note;
 
@@ -16,6 +18,13 @@ use crate::note;
 #[derive(Debug, Args)]
 #[command(after_help = READOUT)]
 pub struct ReadoutFlags {
+    /// Sender: linux (sockets over loopback), or the simplified TCP over a link of its own:
+    /// offload, frames, xdp, tap or tap-frames
+    #[arg(long, value_name = "NAME", default_value = "linux")]
+    sender: String,
+    /// Limit of that link: a rate, or none
+    #[arg(long, value_name = "RATE", default_value = "none")]
+    link: String,
     /// Streams, 1 to 1024
     #[arg(long, value_name = "N", default_value_t = 16)]
     streams: usize,
@@ -34,31 +43,56 @@ pub struct ReadoutFlags {
     /// Times each reader is measured, by turns; the median counts
     #[arg(long, value_name = "N", default_value_t = 5)]
     repeats: usize,
-    /// Of the other experiments; refused with the reason.
-    #[arg(long, value_name = "FILE", hide = true)]
-    frames_to: Option<String>,
+    #[command(flatten)]
+    frames: FramesFlags,
+    #[command(flatten)]
+    trial: TrialFlags,
     #[command(flatten)]
     result: ResultFlags,
 }
 
 const READOUT: &str = "\
-Four threads send fragments built before over loopback. Discarding readers read 256 KiB, 512 KiB and
-1 MiB at a time; with another --read one more reads as much as the unit. The last reader is the
-whole program, fullcount run --sink null, as a child process. The first 0.5 s of a trial do not
-count.
+Four threads send fragments built before over loopback, or one thread over streams of the simplified
+TCP (needs root; --link, --mtu, --buffer and --frames-to are for these). Discarding readers read 256 KiB,
+512 KiB and 1 MiB at a time; with another --read one more reads as much as the unit. The last reader
+is the whole program, fullcount run --sink null, as a child process. The first 0.5 s of a trial do
+not count.
 Exit code 1: with the checksums of every 100th event the unit has less than 0.9 of the rate of the
 fastest of the discarding readers, or an event was wrong. What the whole program has is only told.
 
 Examples:
   fullcount lab stcp readout
-  fullcount lab stcp readout --streams 4 --fragment 8192 --crc-every 1 --json";
+  fullcount lab stcp readout --streams 4 --fragment 8192 --crc-every 1 --json
+  fullcount lab stcp readout --sender offload
+  fullcount lab stcp readout --sender frames --link 200Mbps --time 1s --repeats 1 --frames-to frames.pcap";
+
+/// One for Linux sockets: whether they delay makes no difference to sends of 16 KiB and more.
+fn sender(name: &str) -> Result<LiveSender, Failure> {
+    match LiveSender::named(name) {
+        Some(sender) if sender != LiveSender::Linux { no_delay: true } => Ok(sender),
+        _ => {
+            let allowed = "linux, offload, frames, xdp, tap or tap-frames";
+            Err(refuse("sender", name, allowed).into())
+        }
+    }
+}
 
 /// Measures.
 pub fn readout(flags: &ReadoutFlags) -> Result<u8, Failure> {
-    if let Some(file) = &flags.frames_to {
-        let instead = "an experiment with senders of the simplified TCP: these streams are Linux sockets over loopback, and their frames the \
-                       kernel's (tcpdump -i lo writes them)";
-        return Err(refuse("frames-to", file, instead).into());
+    let sender = sender(&flags.sender)?;
+    let frames_to = flags.frames.read()?;
+    if let (LiveSender::Linux { .. }, Some((file, _))) = (sender, &frames_to) {
+        let instead = "with a --sender of the simplified TCP: these streams are Linux sockets over loopback, and their frames the kernel's \
+                       (tcpdump -i lo writes them)";
+        return Err(refuse("frames-to", file.display(), instead).into());
+    }
+    let (mtu, buffer) = flags.trial.read()?;
+    let link = link("link", &flags.link)?;
+    let is_veth = matches!(sender, LiveSender::Simplified { .. }) && !sender.on_tap();
+    if link.is_some() && !is_veth {
+        return Err(
+            refuse("link", &flags.link, "none, but with --sender offload, frames or xdp").into()
+        );
     }
     if !STREAMS.contains(&flags.streams) {
         return Err(refuse("streams", flags.streams, "1 to 1024").into());
@@ -83,6 +117,11 @@ pub fn readout(flags: &ReadoutFlags) -> Result<u8, Failure> {
         every: flags.crc_every.clone(),
         read,
         program: std::env::current_exe().context("finding this program")?,
+        sender,
+        link,
+        mtu,
+        buffer,
+        frames_to,
     };
     let mut record = flags.result.begin("stcp-readout")?;
     let stop = stop()?;

@@ -2,6 +2,8 @@
 
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream};
 use std::os::fd::AsFd;
+use std::path::Path;
+use std::process::Command;
 
 use fullcount_core::destination::{Destination, DestinationKind, DestinationOpening};
 use fullcount_io::raw::{Driver, RawLink, RawSetup, StcpDestination};
@@ -120,13 +122,25 @@ impl LivePlace {
         lane.ok_or_else(|| anyhow::anyhow!("stcp:// without a lane").into())
     }
 
+    /// Does `work` at the receiver's end; sockets opened there stay there.
+    ///
+    /// # Errors
+    /// The namespace.
+    pub fn at_receiver<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, LabError> {
+        during("entering the namespace", self.network.inside(self.receiver(), work))
+    }
+
+    /// A command that runs `program` at the receiver's end.
+    pub fn receiver_command(&self, program: &Path) -> Command {
+        self.network.command(self.receiver(), program)
+    }
+
     /// Listens at the receiver's end.
     ///
     /// # Errors
     /// The system's words.
     pub fn listen(&self, port: u16) -> Result<TcpListener, LabError> {
-        let bound = self.network.inside(self.receiver(), || TcpListener::bind((self.peer(), port)));
-        during("listening", during("entering the namespace", bound)?)
+        during("listening", self.at_receiver(|| TcpListener::bind((self.peer(), port)))?)
     }
 
     /// A plain connection from the sender's end.

@@ -7,13 +7,14 @@
 use std::cell::Cell;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow, ensure};
 use fullcount_child::RunningChild;
 
-use super::{CHECKED, ReadoutTrial, Senders, WARM};
+use super::senders::ReadoutSenders;
+use super::site::ReadoutSite;
+use super::{Around, CHECKED, ReadoutTrial, WARM};
 use crate::agent::post::{last_summary, port_of};
 use crate::error::LabError;
 
@@ -28,11 +29,14 @@ const ASKED: &str = "STAT_GET_NAME receive.bytes";
 
 impl ReadoutTrial {
     /// Bytes a second into the whole program.
-    pub(super) fn whole(&self, stop: &dyn Fn() -> bool) -> Result<f64, LabError> {
-        let mut command = Command::new(&self.program);
-        command
-            .args(["run", "--source"])
-            .arg(format!("tcp://127.0.0.1:0?until=closed&read={}", self.read));
+    pub(super) fn whole(
+        &self,
+        around: Around<'_>,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<f64, LabError> {
+        let (site, _) = around;
+        let mut command = site.command(&self.program);
+        command.args(["run", "--source"]).arg(format!("{}&until=closed", self.address(site)));
         command.args(["--detector", "fragments", "--sink", "null", "--web", "off", "--json"]);
         command.args(["--control", "127.0.0.1:0"]);
         command.args(["--set", &format!("detector.sources={}", self.streams)]);
@@ -50,8 +54,9 @@ impl ReadoutTrial {
             Some(port) => port,
             None => run.wait_for_line(PATIENCE, stop, listens).map_err(anyhow::Error::from)?,
         };
-        let senders = Senders::start(SocketAddr::from(([127, 0, 0, 1], port)), self);
-        let rate = self.received(control, stop);
+        let to = SocketAddr::from((site.reader(), port));
+        let senders = ReadoutSenders::start(to, self, around)?;
+        let rate = self.received(control, site, stop);
         senders.stop();
         let ended = run.end(REST, stop).map_err(anyhow::Error::from);
         if !matches!(ended, Ok(Some(_))) {
@@ -77,8 +82,14 @@ impl ReadoutTrial {
     }
 
     /// Bytes a second that it receives, without the first [`WARM`] from the first byte on.
-    fn received(&self, control: SocketAddr, stop: &dyn Fn() -> bool) -> Result<f64, LabError> {
-        let port = TcpStream::connect_timeout(&control, PATIENCE).context("the control port")?;
+    fn received(
+        &self,
+        control: SocketAddr,
+        site: &ReadoutSite,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<f64, LabError> {
+        let connected = site.beside_reader(|| TcpStream::connect_timeout(&control, PATIENCE))?;
+        let port = connected.context("the control port")?;
         port.set_read_timeout(Some(PATIENCE)).context("the control port")?;
         let begun = Instant::now();
         while bytes_by_now(&port)?.1 == 0 {

@@ -1,0 +1,236 @@
+//! Who sends in a trial of the readout unit: threads that write fragments built before to Linux sockets, or one thread that drives streams
+//! of the simplified TCP on a link of their own.
+//!
+//! All streams end with the same event. Refuses nothing that goes on the wire: what is missing the reader sees. Source: `docs/fragments.md`.
+
+use std::io::Write;
+use std::net::{SocketAddr, TcpStream};
+use std::sync::{Arc, Barrier, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use anyhow::anyhow;
+use fullcount_core::simulator::Traffic;
+use fullcount_io::raw::RawLink;
+use fullcount_sim::fragments::{FragmentTraffic, FragmentsSetup};
+use fullcount_stcp::{StcpSettings, StcpState, Strategy, SubmitError};
+
+use super::ReadoutTrial;
+use super::site::ReadoutSite;
+use crate::error::LabError;
+use crate::stcp::live::sender::{LiveSender, abort, connect, step};
+use crate::stcp::live::tape::FrameTape;
+use crate::stcp::live::trial::LiveTrial;
+
+/// Threads that write to sockets; each serves its share of the streams in turn.
+const THREADS: usize = 4;
+/// Events of a source that are written to a socket in a row, and their bytes at most: what is sent of one source before the next one's turn
+/// must fit into the kernel's buffers, since the unit pauses a source that is ahead.
+const IN_A_ROW: usize = 8;
+/// The same of a stream of the simplified TCP: a unit that its interface cuts.
+const ROW_BYTES: usize = 64 << 10;
+
+/// How far any thread has begun to send, so that all can end with the same event.
+#[derive(Debug, Default)]
+struct CommonEnd {
+    stop: bool,
+    /// Somebody sends event `begun - 1`.
+    begun: u64,
+}
+
+/// Threads that send until they are told to stop.
+pub struct ReadoutSenders {
+    end: Arc<Mutex<CommonEnd>>,
+    threads: Vec<JoinHandle<Result<(), LabError>>>,
+}
+
+impl ReadoutSenders {
+    /// Starts them towards the reader at `to`; frames of the simplified TCP go to the tape.
+    ///
+    /// # Errors
+    /// The interface.
+    pub fn start(
+        to: SocketAddr,
+        trial: &ReadoutTrial,
+        (site, tape): (&ReadoutSite, &Arc<FrameTape>),
+    ) -> Result<ReadoutSenders, LabError> {
+        let end = Arc::<Mutex<CommonEnd>>::default();
+        let (streams, size) = (trial.streams as u16, trial.fragment);
+        let threads = match (site, trial.sender) {
+            (ReadoutSite::Link(place), LiveSender::Simplified { driver, offload }) => {
+                let link = place.link(driver, |setup| setup.offload = offload)?;
+                let lanes =
+                    SimplifiedLanes { link, to, settings: trial.settings(), buffer: trial.buffer };
+                let (tape, end) = (tape.clone(), end.clone());
+                vec![std::thread::spawn(move || {
+                    lanes.send(traffic((0..streams).collect(), size), &tape, &end)
+                })]
+            }
+            _ => {
+                let count = THREADS.min(trial.streams);
+                let ready = Arc::new(Barrier::new(count));
+                let share = |n: usize| {
+                    let own = |s: &u16| usize::from(*s) % THREADS == n;
+                    let sources: Vec<u16> = (0..streams).filter(own).collect();
+                    let (end, ready) = (end.clone(), ready.clone());
+                    std::thread::spawn(move || {
+                        write(to, traffic(sources, size), (&ready, &end));
+                        Ok(())
+                    })
+                };
+                (0..count).map(share).collect()
+            }
+        };
+        Ok(ReadoutSenders { end, threads })
+    }
+
+    /// Tells them to end, all with the same event.
+    pub fn stop(&self) {
+        self.end.lock().unwrap_or_else(PoisonError::into_inner).stop = true;
+    }
+
+    /// Ends them; the reader is gone, so that none of them waits.
+    ///
+    /// # Errors
+    /// The interface.
+    pub fn end(self) -> Result<(), LabError> {
+        self.stop();
+        for thread in self.threads {
+            thread.join().map_err(|_| anyhow!("a sender panicked"))??;
+        }
+        Ok(())
+    }
+}
+
+fn traffic(sources: Vec<u16>, size: usize) -> FragmentTraffic {
+    let setup = FragmentsSetup { sources, size, first: 0, wrong_crc: 0, throttling: 8, seed: 1 };
+    FragmentTraffic::new(&setup)
+}
+
+/// Whether the next event, number `next`, is not to be sent any more. Asked once all lanes of a thread have the events before it: rows are
+/// as long in all threads.
+fn is_over(end: &Mutex<CommonEnd>, next: u64) -> bool {
+    let mut end = end.lock().unwrap_or_else(PoisonError::into_inner);
+    if end.stop && next >= end.begun {
+        return true;
+    }
+    end.begun = end.begun.max(next + 1);
+    false
+}
+
+/// Writes fragments to a socket for each lane, from when all threads are ready until somebody says stop or hangs up.
+fn write(
+    to: SocketAddr,
+    mut traffic: FragmentTraffic,
+    (ready, end): (&Barrier, &Mutex<CommonEnd>),
+) {
+    let connected: Result<Vec<TcpStream>, _> =
+        (0..traffic.lanes()).map(|_| TcpStream::connect(to)).collect();
+    ready.wait();
+    // Who reads sees that streams are missing.
+    let Ok(mut lanes) = connected else { return };
+    let packets = lanes.len() * (ROW_BYTES / traffic.largest_packet()).clamp(1, IN_A_ROW);
+    loop {
+        let sent = traffic.totals();
+        if sent.packets == sent.events * lanes.len() as u64 && is_over(end, sent.events) {
+            return;
+        }
+        let Some(train) = traffic.next_train(packets, 0) else { return };
+        if lanes[train.lane].write_all(train.bytes).is_err() {
+            return;
+        }
+    }
+}
+
+/// Streams of the simplified TCP that are still to be opened.
+struct SimplifiedLanes {
+    link: RawLink,
+    to: SocketAddr,
+    settings: StcpSettings,
+    /// Send buffer of each, bytes.
+    buffer: usize,
+}
+
+impl SimplifiedLanes {
+    /// Sends on a stream for each lane until somebody says stop or hangs up, and ends each stream with its RST.
+    fn send(
+        mut self,
+        mut traffic: FragmentTraffic,
+        tape: &FrameTape,
+        end: &Mutex<CommonEnd>,
+    ) -> Result<(), LabError> {
+        tape.lend(&mut self.link);
+        let sent = self.send_all(&mut traffic, end);
+        tape.take_back(&mut self.link);
+        sent
+    }
+
+    fn send_all(
+        &mut self,
+        traffic: &mut FragmentTraffic,
+        end: &Mutex<CommonEnd>,
+    ) -> Result<(), LabError> {
+        let SocketAddr::V4(to) = self.to else { return Err(anyhow!("an IPv4 address").into()) };
+        let (peer, link) = ((to.ip().octets(), to.port()), &mut self.link);
+        let lanes = connect(link, peer, traffic.lanes(), self.settings, self.buffer)?;
+        submit(link, &lanes, traffic, end)?;
+        // What was taken is delivered first; a reader that is gone takes none of it.
+        lanes.iter().for_each(|&at| link.flush(at));
+        let waits = |link: &RawLink, at: usize| {
+            let sender = link.stream(at).sender();
+            sender.state() == StcpState::Established && sender.used() > 0
+        };
+        while lanes.iter().any(|&at| waits(link, at)) {
+            step(link, false)?;
+        }
+        abort(link, &lanes)
+    }
+}
+
+/// Submits fragments until somebody says stop, or a stream has ended.
+fn submit(
+    link: &mut RawLink,
+    lanes: &[usize],
+    traffic: &mut FragmentTraffic,
+    end: &Mutex<CommonEnd>,
+) -> Result<(), LabError> {
+    let packets = lanes.len() * (ROW_BYTES / traffic.largest_packet()).max(1);
+    loop {
+        let sent = traffic.totals();
+        if sent.packets == sent.events * lanes.len() as u64 {
+            if is_over(end, sent.events) {
+                return Ok(());
+            }
+            step(link, true)?;
+        }
+        let Some(train) = traffic.next_train(packets, 0) else { return Ok(()) };
+        for fragment in train.bytes.chunks_exact(train.stride) {
+            loop {
+                match link.submit(lanes[train.lane], fragment) {
+                    Ok(_) => break,
+                    Err(SubmitError::WouldBlock) => step(link, false)?,
+                    // The reader hung up.
+                    Err(_) => return Ok(()),
+                }
+            }
+        }
+    }
+}
+
+impl ReadoutTrial {
+    /// Settings of streams of the simplified TCP.
+    fn settings(&self) -> StcpSettings {
+        let trial = LiveTrial {
+            sender: self.sender,
+            fragment: traffic(vec![0], self.fragment).largest_packet(),
+            streams: self.streams,
+            mtu: self.mtu,
+            limit: None,
+            buffer: self.buffer,
+            strategy: Strategy::SIMPLIFIED,
+            warm_up: Duration::ZERO,
+            time: self.time,
+        };
+        trial.settings()
+    }
+}

@@ -1,0 +1,101 @@
+//! Where a trial of the readout unit happens: on the host's loopback, or on a link of its own between two namespaces, where the simplified
+//! TCP has an interface to send on.
+//!
+//! Refuses what [`LivePlace`] refuses.
+
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, anyhow};
+
+use super::SILENCE;
+use crate::error::LabError;
+use crate::stcp::live::place::{LivePlace, limited};
+use crate::stcp::live::sender::LiveSender;
+
+/// Between two looks for a sender.
+const NAP: Duration = Duration::from_millis(1);
+
+/// The place.
+#[derive(Debug)]
+pub enum ReadoutSite {
+    /// Linux sockets at both ends.
+    Loopback,
+    /// The sender at one end of a link, the reader at the other.
+    Link(LivePlace),
+}
+
+impl ReadoutSite {
+    /// Makes what this sender needs; `link`: a limit, bit/s.
+    ///
+    /// # Errors
+    /// Not root, or the system's words.
+    pub fn make(
+        sender: LiveSender,
+        mtu: usize,
+        link: Option<u64>,
+    ) -> Result<ReadoutSite, LabError> {
+        Ok(match sender {
+            LiveSender::Linux { .. } => ReadoutSite::Loopback,
+            LiveSender::Simplified { .. } => {
+                ReadoutSite::Link(LivePlace::make(sender.on_tap(), mtu, link.map(limited))?)
+            }
+        })
+    }
+
+    /// Address of the reader.
+    pub fn reader(&self) -> Ipv4Addr {
+        match self {
+            ReadoutSite::Loopback => Ipv4Addr::LOCALHOST,
+            ReadoutSite::Link(place) => place.peer(),
+        }
+    }
+
+    /// Does `work` where the reader is; sockets opened there stay there.
+    ///
+    /// # Errors
+    /// The namespace.
+    pub fn beside_reader<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, LabError> {
+        match self {
+            ReadoutSite::Loopback => Ok(work()),
+            ReadoutSite::Link(place) => place.at_receiver(work),
+        }
+    }
+
+    /// A command that runs `program` where the reader is.
+    pub fn command(&self, program: &Path) -> Command {
+        match self {
+            ReadoutSite::Loopback => Command::new(program),
+            ReadoutSite::Link(place) => place.receiver_command(program),
+        }
+    }
+
+    /// Listens on a free port.
+    ///
+    /// # Errors
+    /// The system's words.
+    pub fn listen(&self) -> Result<TcpListener, LabError> {
+        let bound = self.beside_reader(|| TcpListener::bind((self.reader(), 0)))?;
+        Ok(bound.context("a port to listen on")?)
+    }
+}
+
+/// The next connection; nobody comes for [`SILENCE`]: an error.
+pub fn accept(listener: &TcpListener) -> Result<std::net::TcpStream, LabError> {
+    listener.set_nonblocking(true).context("a listening socket")?;
+    let begun = Instant::now();
+    loop {
+        match listener.accept() {
+            Ok((socket, _)) => return Ok(socket),
+            Err(e) if e.kind() != std::io::ErrorKind::WouldBlock => {
+                return Err(anyhow!("a sender: {e}").into());
+            }
+            Err(_) if begun.elapsed() > SILENCE => {
+                return Err(anyhow!("a sender does not come").into());
+            }
+            Err(_) => std::thread::sleep(NAP),
+        }
+    }
+}
