@@ -358,6 +358,25 @@ fn the_committed_unit_has_nine_tenths_of_the_fastest_reader() {
     );
 }
 
+/// Streams of the simplified TCP: what feeds the unit at CMS.
+#[test]
+fn the_committed_unit_has_nine_tenths_with_the_simplified_tcp() {
+    fn simplified(record: &Value) -> Vec<String> {
+        let mut misses = Misses(readout(record));
+        let parameters = &record["parameters"];
+        misses.must(parameters["sender"] == "offload", "the simplified TCP", parameters);
+        misses.0
+    }
+    holds(
+        "stcp-readout-simplified",
+        simplified,
+        &[
+            |r| r["parameters"]["of_fastest"] = json!(0.899),
+            |r| r["parameters"]["sender"] = json!("linux"),
+        ],
+    );
+}
+
 /// Of the program of its revision. Today's misses it: stcp-readout-cubic-512k, which no test asks for 0.9.
 #[test]
 fn the_committed_unit_has_nine_tenths_with_cubic_too() {
