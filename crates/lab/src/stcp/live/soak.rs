@@ -14,7 +14,7 @@ use super::gbps;
 use super::place::LivePlace;
 use super::sender::{LivePayload, LiveSender, LiveSource, abort, connect, notices, step};
 use super::sink::{SinkReading, TcpSink};
-use super::trial::{LiveTrial, PORT};
+use super::trial::{PORT, settings};
 use crate::Tell;
 use crate::error::LabError;
 use crate::record::Record;
@@ -71,7 +71,7 @@ impl StcpSoak {
         }
         let reading = SinkReading { compare: true, limit: None };
         let sink = TcpSink::start(place.listen(PORT)?, self.streams, reading);
-        let mut settings = self.trial().settings();
+        let mut settings = settings(self.mtu, self.fragment, Strategy::SIMPLIFIED);
         (settings.rto_min_us, settings.coalescing) = (20_000, Coalescing::Within(1000));
         let peer = (place.peer().octets(), PORT);
         let streams = connect(&mut link, peer, self.streams, settings, self.buffer)?;
@@ -87,20 +87,6 @@ impl StcpSoak {
         let frames = frames.map_err(|e| LabError::Failed(e.into()))?;
         let wrong = sink.tally().wrong.lock().map(|w| w.clone()).unwrap_or_default();
         self.judge(record, &link, (sent, arrived, seconds, frames), &wrong)
-    }
-
-    fn trial(&self) -> LiveTrial {
-        LiveTrial {
-            sender: self.sender,
-            fragment: self.fragment,
-            streams: self.streams,
-            mtu: self.mtu,
-            limit: None,
-            buffer: self.buffer,
-            strategy: Strategy::SIMPLIFIED,
-            warm_up: Duration::ZERO,
-            time: self.time,
-        }
     }
 
     /// Until everything is acknowledged; bytes accepted, and seconds.

@@ -50,19 +50,19 @@ pub struct LiveOutcome {
     pub of_streams: Vec<u64>,
 }
 
-impl LiveTrial {
-    /// Settings of its streams.
-    pub fn settings(&self) -> StcpSettings {
-        StcpSettings {
-            mtu: self.mtu as u16,
-            strategy: self.strategy,
-            largest_fragment: self.fragment as u32,
-            // A reader that is kept waiting by a loaded host is no reason for a repetition.
-            rto_min_us: 200_000,
-            ..StcpSettings::daq()
-        }
+/// Settings of a stream of these fragments, bytes, on a link of this MTU.
+pub fn settings(mtu: usize, fragment: usize, strategy: Strategy) -> StcpSettings {
+    StcpSettings {
+        mtu: mtu as u16,
+        strategy,
+        largest_fragment: fragment as u32,
+        // A reader that is kept waiting by a loaded host is no reason for a repetition.
+        rto_min_us: 200_000,
+        ..StcpSettings::daq()
     }
+}
 
+impl LiveTrial {
     /// Runs it in a network of its own; frames go to the tape, if it has a file.
     ///
     /// # Errors
@@ -76,7 +76,8 @@ impl LiveTrial {
                 let sink =
                     TcpSink::start(place.listen(PORT)?, self.streams, SinkReading::default());
                 let peer = (place.peer().octets(), PORT);
-                let streams = connect(&mut link, peer, self.streams, self.settings(), self.buffer)?;
+                let settings = settings(self.mtu, self.fragment, self.strategy);
+                let streams = connect(&mut link, peer, self.streams, settings, self.buffer)?;
                 let mut source = LiveSource::new(
                     &link,
                     &streams,

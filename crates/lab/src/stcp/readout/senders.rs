@@ -7,7 +7,6 @@ use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::{Arc, Barrier, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use anyhow::anyhow;
 use fullcount_core::simulator::Traffic;
@@ -20,7 +19,7 @@ use super::site::ReadoutSite;
 use crate::error::LabError;
 use crate::stcp::live::sender::{LiveSender, abort, connect, step};
 use crate::stcp::live::tape::FrameTape;
-use crate::stcp::live::trial::LiveTrial;
+use crate::stcp::live::trial::settings;
 
 /// Threads that write to sockets; each serves its share of the streams in turn.
 const THREADS: usize = 4;
@@ -59,12 +58,11 @@ impl ReadoutSenders {
         let threads = match (site, trial.sender) {
             (ReadoutSite::Link(place), LiveSender::Simplified { driver, offload }) => {
                 let link = place.link(driver, |setup| setup.offload = offload)?;
-                let lanes =
-                    SimplifiedLanes { link, to, settings: trial.settings(), buffer: trial.buffer };
+                let traffic = traffic((0..streams).collect(), size);
+                let settings = settings(trial.mtu, traffic.largest_packet(), Strategy::SIMPLIFIED);
+                let lanes = SimplifiedLanes { link, to, settings, buffer: trial.buffer };
                 let (tape, end) = (tape.clone(), end.clone());
-                vec![std::thread::spawn(move || {
-                    lanes.send(traffic((0..streams).collect(), size), &tape, &end)
-                })]
+                vec![std::thread::spawn(move || lanes.send(traffic, &tape, &end))]
             }
             _ => {
                 let count = THREADS.min(trial.streams);
@@ -214,23 +212,5 @@ fn submit(
                 }
             }
         }
-    }
-}
-
-impl ReadoutTrial {
-    /// Settings of streams of the simplified TCP.
-    fn settings(&self) -> StcpSettings {
-        let trial = LiveTrial {
-            sender: self.sender,
-            fragment: traffic(vec![0], self.fragment).largest_packet(),
-            streams: self.streams,
-            mtu: self.mtu,
-            limit: None,
-            buffer: self.buffer,
-            strategy: Strategy::SIMPLIFIED,
-            warm_up: Duration::ZERO,
-            time: self.time,
-        };
-        trial.settings()
     }
 }
