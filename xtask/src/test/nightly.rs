@@ -10,14 +10,14 @@ use std::thread;
 use std::time::Duration;
 
 use super::{Host, rust};
-use crate::command::{Job, abreast};
+use crate::command::{Job, abreast, show};
 use crate::tally::Tally;
 use crate::{fuzzing, place, setup};
 
 /// Runs of each fuzz target after its seeds: some seconds each, enough to meet what a changed
 /// decoder does to the seeds' near neighbours.
 const SHORT_RUNS: u64 = 20_000;
-/// Of one target. Under AddressSanitizer the slowest makes some 260 inputs a second.
+/// Longest time of one target. Under AddressSanitizer the slowest makes some 260 inputs a second.
 const LONGEST_RUN: Duration = Duration::from_secs(90);
 
 /// Tests that walk tables and long streams in safe code (core forbids any other): 20 s to hours under Miri, and
@@ -86,7 +86,8 @@ pub fn fuzz(_: &Host) -> Tally {
     })
 }
 
-/// Checks them all, one for each processor at a time: a fuzz target is one process that computes. What a check shows comes as one block.
+/// Checks them all, one for each processor at a time: a fuzz target is one process that computes. What a check shows comes as one block. Not for a
+/// step that runs beside others: the threads here know nothing of its rank.
 fn abreast_each<T: Sync>(all: &[T], check: impl Fn(&T) -> Tally + Sync) -> Tally {
     let (left, sum) = (Mutex::new(all.iter()), Mutex::new(Tally::default()));
     let next = || left.lock().unwrap_or_else(PoisonError::into_inner).next();
@@ -96,7 +97,7 @@ fn abreast_each<T: Sync>(all: &[T], check: impl Fn(&T) -> Tally + Sync) -> Tally
                 while let Some(one) = next() {
                     let (tally, lines) = abreast(|| check(one));
                     let mut sum = sum.lock().unwrap_or_else(PoisonError::into_inner);
-                    lines.iter().for_each(|line| println!("{line}"));
+                    lines.iter().for_each(|line| show(line));
                     *sum += tally;
                 }
             });

@@ -121,19 +121,25 @@ pub fn some(
     if pieces.is_empty() {
         return Tally::fail("there is no such test");
     }
-    let mut tally = Tally::default();
     let broker = Broker::start(host);
     let tell = |job| match faults {
         Some(n) => broker.tell(host.tell(job)).env("FULLCOUNT_FAULT_ROUNDS", n.to_string()),
         None => broker.tell(host.tell(job)),
     };
-    // One after the other, each time would wait for its longest file alone.
-    let again = pieces.iter().flat_map(|piece| (0..times).map(|_| piece.clone()));
-    let all: Vec<Piece> = again.collect();
+    // The next round begins as soon as there is room, and does not wait for the longest file of the one before.
+    let all: Vec<Piece> = (1..=times).flat_map(|n| round(&pieces, n, times)).collect();
     let ((ran, _), cost) = cost::measured(|| crew::run(&built, &all, Vec::new(), tell));
     host.notes.part("run", cost);
-    tally += ran;
-    tally
+    ran
+}
+
+/// The pieces of one round; with several rounds each says of which it is.
+fn round(pieces: &[Piece], n: u32, of: u32) -> Vec<Piece> {
+    let mut pieces = pieces.to_vec();
+    if of > 1 {
+        pieces.iter_mut().for_each(|piece| piece.label += &format!(" (round {n})"));
+    }
+    pieces
 }
 
 /// Advisories are left out: they need the network, and a new one must not turn an unchanged
@@ -153,4 +159,22 @@ pub fn deny(_: &Host) -> Tally {
             check(&what, &Job::cargo(&["deny", "check", "--hide-inclusion-graph", part]).run());
     }
     tally
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_of_several_rounds_say_of_which_they_are() {
+        let of = |label: &str| Piece {
+            binary: 0,
+            label: label.to_owned(),
+            file: String::new(),
+            tests: Vec::new(),
+        };
+        let pieces = [of("a"), of("b")];
+        assert_eq!(round(&pieces, 1, 1), pieces);
+        assert_eq!(round(&pieces, 2, 2), [of("a (round 2)"), of("b (round 2)")]);
+    }
 }

@@ -48,7 +48,12 @@ fn tested() -> Tally {
 }
 
 fn compared() -> Tally {
+    // One folder for all: what the example uses, proptest as well, is optimised once.
     let folder = place::target().join(FOLDER);
+    // A build that cargo finds fresh writes no listing: without those of the last run all are made again.
+    if !BUILDS.iter().all(|(name, ..)| folder.join(format!("{name}.s")).exists()) {
+        let _ = fs::remove_dir_all(&folder);
+    }
     let mut tally = Tally::pass();
     let mut found = Vec::new();
     for (name, features, more) in BUILDS {
@@ -79,13 +84,9 @@ fn instructions(
     more: &[&str],
 ) -> Result<Vec<String>, Tally> {
     let listing = folder.join(format!("{name}.s"));
-    // A build that cargo finds fresh writes none: without one, it is made again.
-    if !listing.exists() {
-        let _ = fs::remove_dir_all(folder.join(name));
-    }
     let job = Job::cargo(&["rustc", "--package", "fullcount-core", "--example", "trace_cost"])
         .args(["--target-dir"])
-        .args([folder.join(name)])
+        .args([folder])
         .args(OPTIMISED.iter().flat_map(|setting| ["--config", *setting]))
         .args(features)
         .args(["--", "-C", "codegen-units=1"])
