@@ -178,7 +178,10 @@ fn the_readout_unit_is_measured_beside_a_reader_that_discards() {
         (["--read", "64KiB&connect"], "16KiB to 4MiB"),
         (["--repeats", "0"], "1 to 1000"),
         (["--frames-to", "x.pcap"], "Linux sockets over loopback"),
-        (["--link", "200Mbps"], "none, but with --sender offload, frames or xdp"),
+        (["--link", "200Mbps"], "none; a limit needs --sender offload or frames"),
+        (["--link", "fast"], "link = fast"),
+        (["--mtu", "1500"], "a --sender of the simplified TCP"),
+        (["--buffer", "1MiB"], "a --sender of the simplified TCP"),
         (["--sender", "linux-nodelay"], "linux, offload, frames, xdp, tap or tap-frames"),
     ] {
         let said = say(&[&words[..], &wrong].concat());

@@ -39,8 +39,8 @@ enum What {
 }
 
 const EXAMPLES: &str = "\
-congestion is a simulation, readout uses loopback; all others make network namespaces and need root
-(or, without root: unshare -Urnm, then mount -t tmpfs tmpfs /run).
+congestion is a simulation, and readout with Linux sockets uses loopback. All others make network
+namespaces and need root (or, without root: unshare -Urnm, then mount -t tmpfs tmpfs /run).
 
 Examples:
   fullcount lab stcp congestion                              (figures 5 and 6, about 20 s)
@@ -51,7 +51,8 @@ Examples:
   fullcount lab stcp soak --bytes 100GB --time 10min
   fullcount lab stcp soak --bytes 10GB --fault loss=0.001,duplicate=0.001,swap=0.001
   fullcount lab stcp realtime --variants none,simplified
-  fullcount lab stcp readout                                 (the reading side, about 1 min)";
+  fullcount lab stcp readout                                 (the reading side, about 2 min)
+  fullcount lab stcp readout --sender offload";
 
 /// Runs what was asked.
 pub fn stcp(flags: LabStcpFlags) -> Result<u8, Failure> {

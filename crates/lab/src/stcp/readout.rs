@@ -11,13 +11,14 @@ mod site;
 mod whole;
 
 use std::io::Read;
+use std::net::TcpListener;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow, ensure};
-use fullcount_core::detector::{Setup, Threads};
+use fullcount_core::detector::{Decoder, Setup, Threads};
 use fullcount_core::ledger::Ledger;
 use fullcount_core::products::{Products, Want};
 use fullcount_core::quantity::size_text;
@@ -48,7 +49,7 @@ pub const SHARE: f64 = 0.9;
 const DISCARDED: [u64; 3] = [256 << 10, 512 << 10, 1 << 20];
 /// The beginning of a trial from its first bytes on, which does not count: receive buffers grow, and memory is made. Of trials of 1 s it cost the unit a tenth of its rate.
 const WARM: Duration = Duration::from_millis(500);
-/// Longest time until the first bytes of a trial.
+/// Longest time until the next sender is there, and until the first bytes of a trial.
 const SILENCE: Duration = Duration::from_secs(30);
 /// See [`SHARE`]; the unit's default is 1.
 pub const CHECKED: u32 = 100;
@@ -119,7 +120,7 @@ impl ReaderOfTrial {
 pub struct ReadoutFinding {
     /// For people, Markdown.
     pub table: String,
-    /// Whether [`SHARE`] was reached, if [`CHECKED`] was among what was asked.
+    /// Whether [`SHARE`] was reached, if [`CHECKED`] was among what was asked and no link limits the readers.
     pub held: Option<bool>,
 }
 
@@ -135,14 +136,12 @@ impl ReadoutTrial {
         stop: &dyn Fn() -> bool,
     ) -> Result<ReadoutFinding, LabError> {
         self.may_open()?;
+        ReadoutSite::allowed(self.sender)?;
         let tape = Arc::new(FrameTape::create(self.frames_to.as_ref())?);
         let site = ReadoutSite::make(self.sender, self.mtu, self.link)?;
         let readers = self.readers();
         let mut rates: Vec<Vec<f64>> = vec![Vec::new(); readers.len()];
         for turn in 0..self.repeats {
-            if stop() {
-                break;
-            }
             // Who begins changes: what the host does meanwhile meets each of them.
             for n in (0..readers.len()).map(|n| (n + turn) % readers.len()) {
                 rates[n].push(8e-9 * self.rate(readers[n], (&site, &tape), stop)?);
@@ -201,7 +200,9 @@ impl ReadoutTrial {
              trial do not count. {sent_by}\n",
             WARM.as_secs_f64(),
         );
-        Ok(ReadoutFinding { table, held: unit.map(|of| of >= SHARE) })
+        // A link that limits all readers says nothing about the unit.
+        let judged = unit.filter(|_| self.link.is_none());
+        Ok(ReadoutFinding { table, held: judged.map(|of| of >= SHARE) })
     }
 
     /// Notes who sends; a sentence about it.
@@ -227,9 +228,10 @@ impl ReadoutTrial {
         }
     }
 
-    /// Raises the limit of open files as far as it is needed: both ends of each stream are in this process.
+    /// Raises the limit of open files as far as it is needed: both ends of each stream are in this process, and are files where they are sockets.
     fn may_open(&self) -> Result<(), LabError> {
-        let (streams, needed) = (self.streams, (2 * self.streams + OTHER_FILES) as u64);
+        let ends = 1 + usize::from(matches!(self.sender, LiveSender::Linux { .. }));
+        let (streams, needed) = (self.streams, (ends * self.streams + OTHER_FILES) as u64);
         let files = allow_open_files(needed).context("the limit of open files")?;
         if files >= needed {
             return Ok(());
@@ -272,8 +274,8 @@ impl ReadoutTrial {
         stop: &dyn Fn() -> bool,
     ) -> Result<f64, LabError> {
         match reader {
-            ReaderOfTrial::Discards(read) => self.discarded(read, around),
-            ReaderOfTrial::Merges(every) => self.merged(every, around),
+            ReaderOfTrial::Discards(read) => self.discarded(read, around, stop),
+            ReaderOfTrial::Merges(every) => self.merged(every, around, stop),
             ReaderOfTrial::Runs => self.whole(around, stop),
         }
     }
@@ -284,14 +286,29 @@ impl ReadoutTrial {
     }
 
     /// Bytes a second into a reader that drops them, `read` at most in one call.
-    fn discarded(&self, read: u64, around: Around<'_>) -> Result<f64, LabError> {
+    fn discarded(
+        &self,
+        read: u64,
+        around: Around<'_>,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<f64, LabError> {
         let listener = around.0.listen()?;
-        let senders =
-            ReadoutSenders::start(listener.local_addr().context("the port")?, self, around)?;
+        let to = listener.local_addr().context("the port")?;
+        let senders = ReadoutSenders::start(to, self, around)?;
+        let rate = self.read_and_drop(listener, read, &|| !stop() && !senders.failed());
+        senders.end_after(rate, stop)
+    }
+
+    fn read_and_drop(
+        &self,
+        listener: TcpListener,
+        read: u64,
+        goes_on: &dyn Fn() -> bool,
+    ) -> Result<f64, LabError> {
         let mut set = SocketSet::new(self.streams.max(1)).context("epoll")?;
         let mut sockets = Vec::with_capacity(self.streams);
         for n in 0..self.streams {
-            let socket = accept(&listener)?;
+            let socket = accept(&listener, goes_on)?;
             socket.set_nonblocking(true).context("a socket")?;
             set.add(socket.as_fd(), n as u64, false).context("epoll")?;
             sockets.push(socket);
@@ -300,7 +317,7 @@ impl ReadoutTrial {
         let mut clock = SteadyClock::new(self.time);
         let mut ready: Vec<usize> = (0..self.streams).collect();
         let mut is_ready = vec![true; self.streams];
-        while clock.runs(bytes) {
+        while clock.runs(bytes) && goes_on() {
             ready.retain(|&n| {
                 let got = sockets[n].read(&mut buffer).unwrap_or(0);
                 bytes += got as u64;
@@ -315,16 +332,22 @@ impl ReadoutTrial {
             };
             set.wait(wait, tell).context("epoll")?;
         }
-        drop(sockets);
-        senders.end()?;
-        Ok(clock.rate())
+        match bytes {
+            0 => Err(anyhow!("nothing came").into()),
+            _ => Ok(clock.rate()),
+        }
     }
 
     /// The same into the unit, with the checksums of every `every`-th event.
-    fn merged(&self, every: u32, around: Around<'_>) -> Result<f64, LabError> {
+    fn merged(
+        &self,
+        every: u32,
+        around: Around<'_>,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<f64, LabError> {
         let address: TcpUrl = url::read(&self.address(around.0)).map_err(anyhow::Error::from)?;
         let opened = around.0.beside_reader(|| TcpSource::open(&address, FRAMING))?;
-        let mut source = opened.map_err(anyhow::Error::from)?;
+        let source = opened.map_err(anyhow::Error::from)?;
         let options = format!("sources = {}\ncrc_every = {every}", self.streams);
         let setup = Setup { options, ..Setup::default() };
         let kinds = builtin();
@@ -333,15 +356,28 @@ impl ReadoutTrial {
         let want = Want { records: true, ..Want::default() };
         let mut decoder = unit.decoder(want, &Threads::of(1)).map_err(anyhow::Error::from)?;
         decoder.govern(source.streams().context("a source with streams")?);
-        let senders =
-            ReadoutSenders::start(source.local_addr().context("the port")?, self, around)?;
-        let (mut batch, mut products) = (source.batch(), Products { want, ..Products::default() });
+        let to = source.local_addr().context("the port")?;
+        let senders = ReadoutSenders::start(to, self, around)?;
+        let goes_on = || !stop() && !senders.failed();
+        let products = Products { want, ..Products::default() };
+        let rate = self.read_and_merge(source, &mut *decoder, products, &goes_on);
+        senders.end_after(rate, stop)
+    }
+
+    fn read_and_merge(
+        &self,
+        mut source: TcpSource,
+        decoder: &mut dyn Decoder,
+        mut products: Products,
+        goes_on: &dyn Fn() -> bool,
+    ) -> Result<f64, LabError> {
+        let mut batch = source.batch();
         let (mut clock, mut bytes, mut events) = (SteadyClock::new(self.time), 0u64, 0u64);
         // On a busy host the first of many streams may take as long as a short trial.
         let waits = |events: u64, records: &EventRecords, began: Instant| {
             events == 0 && records.number.is_empty() && began.elapsed() < SILENCE
         };
-        while clock.runs(bytes) || waits(events, &products.records, clock.began) {
+        while (clock.runs(bytes) || waits(events, &products.records, clock.began)) && goes_on() {
             source
                 .recv(&mut batch, Duration::from_millis(1))
                 .map_err(anyhow::Error::from)
@@ -357,7 +393,6 @@ impl ReadoutTrial {
         }
         looked(&products.records, &mut events)?;
         drop((batch, source));
-        senders.end()?;
         let ledger = Ledger::default();
         decoder.sheets().into_iter().for_each(|sheet| ledger.register(sheet));
         let entries = ledger.read();

@@ -21,14 +21,28 @@ use crate::{note, say};
 #[derive(Debug, Args)]
 pub struct TrialFlags {
     /// Longest IP packet, bytes
-    #[arg(long, value_name = "BYTES", default_value_t = 9000)]
+    #[arg(long, value_name = "BYTES", default_value_t = MTU)]
     mtu: usize,
     /// Send buffer of each stream: a power of two
-    #[arg(long, value_name = "SIZE", default_value = "512KiB")]
+    #[arg(long, value_name = "SIZE", default_value = BUFFER)]
     buffer: String,
 }
 
+const MTU: usize = 9000;
+const BUFFER: &str = "512KiB";
+
 impl TrialFlags {
+    /// Neither was given another value: for an experiment that uses them with some senders only.
+    pub fn unused(&self, instead: &str) -> Result<(), Failure> {
+        if self.mtu != MTU {
+            return Err(refuse("mtu", self.mtu, instead).into());
+        }
+        if self.buffer != BUFFER {
+            return Err(refuse("buffer", &self.buffer, instead).into());
+        }
+        Ok(())
+    }
+
     /// MTU and send buffer, bytes.
     pub fn read(&self) -> Result<(usize, usize), Failure> {
         if !(576..=9000).contains(&self.mtu) {
@@ -76,6 +90,11 @@ pub fn link(key: &'static str, text: &str) -> Result<Option<u64>, Failure> {
     }
 }
 
+/// Why a limit cannot be set with this sender.
+fn no_limit(sender: LiveSender) -> String {
+    format!("none with {}: only offload, frames and Linux sockets meet a limit", sender.name())
+}
+
 fn repeats(n: usize) -> Result<usize, Failure> {
     if (1..=1000).contains(&n) { Ok(n) } else { Err(refuse("repeats", n, "1 to 1000").into()) }
 }
@@ -106,7 +125,8 @@ pub fn judged(missed: &[String]) -> u8 {
 #[derive(Debug, Args)]
 #[command(after_help = SWEEP)]
 pub struct SweepFlags {
-    /// Limits of the link, with commas: a rate (token bucket, 4 MB queue), or none
+    /// Limits of the link, with commas: a rate (token bucket, 4 MB queue), or none; xdp and tap are
+    /// measured with none alone
     #[arg(long, value_name = "RATES", value_delimiter = ',', default_value = "10Gbps,none")]
     links: Vec<String>,
     /// Senders, with commas: offload, frames (one a send), xdp, tap, tap-frames, linux, linux-nodelay
@@ -185,7 +205,7 @@ pub struct StreamsFlags {
         default_value = "offload,frames,linux"
     )]
     senders: Vec<String>,
-    /// Limit of the link: a rate, or none
+    /// Limit of the link: a rate, or none (of xdp and tap always none)
     #[arg(long, value_name = "RATE", default_value = "none")]
     link: String,
     /// Fragment, bytes
@@ -216,10 +236,14 @@ pub fn streams(flags: &StreamsFlags) -> Result<u8, Failure> {
     if let Some(n) = flags.streams.iter().find(|n| !(1..=256).contains(*n)) {
         return Err(refuse("streams", n, "1 to 256").into());
     }
+    let (senders, link) = (senders(&flags.senders)?, link("link", &flags.link)?);
+    if let Some(free) = senders.iter().find(|s| link.is_some() && !s.feels_limit()) {
+        return Err(refuse("link", &flags.link, no_limit(*free)).into());
+    }
     let plan = StcpScaling {
         streams: flags.streams.clone(),
-        senders: senders(&flags.senders)?,
-        link: link("link", &flags.link)?,
+        senders,
+        link,
         fragment: fragment("fragment", flags.fragment, buffer)?,
         repeats: repeats(flags.repeats)?,
         mtu,

@@ -22,7 +22,7 @@ pub struct ReadoutFlags {
     /// offload, frames, xdp, tap or tap-frames
     #[arg(long, value_name = "NAME", default_value = "linux")]
     sender: String,
-    /// Limit of that link: a rate, or none
+    /// Limit of that link: a rate (offload and frames only), or none
     #[arg(long, value_name = "RATE", default_value = "none")]
     link: String,
     /// Streams, 1 to 1024
@@ -53,20 +53,22 @@ pub struct ReadoutFlags {
 
 const READOUT: &str = "\
 Four threads send fragments built before over loopback, or one thread over streams of the simplified
-TCP (needs root; --link, --mtu, --buffer and --frames-to are for these). Discarding readers read 256 KiB,
-512 KiB and 1 MiB at a time; with another --read one more reads as much as the unit. The last reader
-is the whole program, fullcount run --sink null, as a child process. The first 0.5 s of a trial do
-not count.
+TCP (in namespaces; --link, --mtu, --buffer and --frames-to are for these). One such thread makes
+less than the readers take here: the figures then say whether the unit takes all of it.
+Discarding readers read 256 KiB, 512 KiB and 1 MiB at a time; with another --read one more reads as
+much as the unit. The last reader is the whole program, fullcount run --sink null, as a child
+process. The first 0.5 s of a trial do not count.
 Exit code 1: with the checksums of every 100th event the unit has less than 0.9 of the rate of the
-fastest of the discarding readers, or an event was wrong. What the whole program has is only told.
+fastest of the discarding readers (not judged with a limited --link), or an event was wrong. What
+the whole program has is only told.
 
 Examples:
   fullcount lab stcp readout
   fullcount lab stcp readout --streams 4 --fragment 8192 --crc-every 1 --json
   fullcount lab stcp readout --sender offload
-  fullcount lab stcp readout --sender frames --link 200Mbps --time 1s --repeats 1 --frames-to frames.pcap";
+  fullcount lab stcp readout --sender frames --link 200Mbps --repeats 1 --frames-to frames.pcap";
 
-/// One for Linux sockets: whether they delay makes no difference to sends of 16 KiB and more.
+/// Linux sockets write several fragments at once: whether they delay is not asked.
 fn sender(name: &str) -> Result<LiveSender, Failure> {
     match LiveSender::named(name) {
         Some(sender) if sender != LiveSender::Linux { no_delay: true } => Ok(sender),
@@ -88,11 +90,14 @@ pub fn readout(flags: &ReadoutFlags) -> Result<u8, Failure> {
     }
     let (mtu, buffer) = flags.trial.read()?;
     let link = link("link", &flags.link)?;
-    let is_veth = matches!(sender, LiveSender::Simplified { .. }) && !sender.on_tap();
-    if link.is_some() && !is_veth {
+    let is_linux = matches!(sender, LiveSender::Linux { .. });
+    if link.is_some() && (is_linux || !sender.feels_limit()) {
         return Err(
-            refuse("link", &flags.link, "none, but with --sender offload, frames or xdp").into()
+            refuse("link", &flags.link, "none; a limit needs --sender offload or frames").into()
         );
+    }
+    if is_linux {
+        flags.trial.unused("its default; others need a --sender of the simplified TCP")?;
     }
     if !STREAMS.contains(&flags.streams) {
         return Err(refuse("streams", flags.streams, "1 to 1024").into());

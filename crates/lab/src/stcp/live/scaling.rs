@@ -98,7 +98,7 @@ impl StcpScaling {
             fragment: self.fragment,
             streams,
             mtu: self.mtu,
-            limit: self.link.filter(|_| !sender.on_tap()).map(limited),
+            limit: self.link.map(limited),
             buffer: self.buffer,
             strategy: Strategy::SIMPLIFIED,
             warm_up: Duration::from_millis(300),

@@ -59,6 +59,14 @@ impl LiveSender {
         NAMES.map(|(name, _)| name).join(", ")
     }
 
+    /// A limit of the link is one for it: a TAP device has none here, and AF_XDP leaves past the interface's queue.
+    pub fn feels_limit(self) -> bool {
+        match self {
+            LiveSender::Simplified { driver, .. } => driver == Driver::Packet,
+            LiveSender::Linux { .. } => true,
+        }
+    }
+
     /// It needs a TAP device.
     pub fn on_tap(self) -> bool {
         matches!(self, LiveSender::Simplified { driver: Driver::Tap, .. })

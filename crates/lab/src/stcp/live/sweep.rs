@@ -110,8 +110,7 @@ impl StcpSweep {
         stop: &dyn Fn() -> bool,
         tell: Tell,
     ) -> Result<Vec<Point>, LabError> {
-        // A TAP device has no limit here.
-        let fits = |s: &&LiveSender| link.is_none() || !s.on_tap();
+        let fits = |s: &&LiveSender| link.is_none() || s.feels_limit();
         let senders: Vec<LiveSender> = self.senders.iter().filter(fits).copied().collect();
         let mut rates = vec![(vec![], vec![]); senders.len()];
         for _ in 0..self.repeats {

@@ -1,18 +1,19 @@
 //! Who sends in a trial of the readout unit: threads that write fragments built before to Linux sockets, or one thread that drives streams
 //! of the simplified TCP on a link of their own.
 //!
-//! All streams end with the same event. Refuses nothing that goes on the wire: what is missing the reader sees. Source: `docs/fragments.md`.
+//! All streams end with the same event. Refuses a connection that is not made, and a stream of the simplified TCP that ends otherwise than by
+//! its reader. Source: `docs/fragments.md`.
 
 use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::{Arc, Barrier, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use anyhow::anyhow;
+use anyhow::{Context, anyhow};
 use fullcount_core::simulator::Traffic;
 use fullcount_io::raw::RawLink;
 use fullcount_sim::fragments::{FragmentTraffic, FragmentsSetup};
-use fullcount_stcp::{StcpSettings, StcpState, Strategy, SubmitError};
+use fullcount_stcp::{Ended, StcpSettings, StcpState, Strategy, SubmitError};
 
 use super::ReadoutTrial;
 use super::site::ReadoutSite;
@@ -23,11 +24,11 @@ use crate::stcp::live::trial::settings;
 
 /// Threads that write to sockets; each serves its share of the streams in turn.
 const THREADS: usize = 4;
-/// Events of a source that are written to a socket in a row, and their bytes at most: what is sent of one source before the next one's turn
-/// must fit into the kernel's buffers, since the unit pauses a source that is ahead.
-const IN_A_ROW: usize = 8;
-/// The same of a stream of the simplified TCP: a unit that its interface cuts.
+/// Bytes that are sent of one source before the next one's turn: they must fit into the buffers on the way, since the unit pauses a source
+/// that is ahead.
 const ROW_BYTES: usize = 64 << 10;
+/// Fragments of such a row to a Linux socket at most. The simplified TCP has as many as the traffic makes: up to 32.
+const IN_A_ROW: usize = 8;
 
 /// How far any thread has begun to send, so that all can end with the same event.
 #[derive(Debug, Default)]
@@ -71,10 +72,7 @@ impl ReadoutSenders {
                     let own = |s: &u16| usize::from(*s) % THREADS == n;
                     let sources: Vec<u16> = (0..streams).filter(own).collect();
                     let (end, ready) = (end.clone(), ready.clone());
-                    std::thread::spawn(move || {
-                        write(to, traffic(sources, size), (&ready, &end));
-                        Ok(())
-                    })
+                    std::thread::spawn(move || write(to, traffic(sources, size), (&ready, &end)))
                 };
                 (0..count).map(share).collect()
             }
@@ -87,16 +85,28 @@ impl ReadoutSenders {
         self.end.lock().unwrap_or_else(PoisonError::into_inner).stop = true;
     }
 
-    /// Ends them; the reader is gone, so that none of them waits.
+    /// Whether one has ended by itself while the reader is there.
+    pub fn failed(&self) -> bool {
+        self.threads.iter().any(JoinHandle::is_finished)
+    }
+
+    /// Ends them; the reader is gone, so that none of them waits. What it came to, unless a sender failed or somebody wanted the end.
     ///
     /// # Errors
-    /// The interface.
-    pub fn end(self) -> Result<(), LabError> {
+    /// A sender's, before the reader's.
+    pub fn end_after<T>(
+        self,
+        read: Result<T, LabError>,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<T, LabError> {
         self.stop();
         for thread in self.threads {
             thread.join().map_err(|_| anyhow!("a sender panicked"))??;
         }
-        Ok(())
+        if stop() {
+            return Err(anyhow!("interrupted").into());
+        }
+        read
     }
 }
 
@@ -121,21 +131,20 @@ fn write(
     to: SocketAddr,
     mut traffic: FragmentTraffic,
     (ready, end): (&Barrier, &Mutex<CommonEnd>),
-) {
+) -> Result<(), LabError> {
     let connected: Result<Vec<TcpStream>, _> =
         (0..traffic.lanes()).map(|_| TcpStream::connect(to)).collect();
     ready.wait();
-    // Who reads sees that streams are missing.
-    let Ok(mut lanes) = connected else { return };
+    let mut lanes = connected.context("connecting to the reader")?;
     let packets = lanes.len() * (ROW_BYTES / traffic.largest_packet()).clamp(1, IN_A_ROW);
     loop {
         let sent = traffic.totals();
         if sent.packets == sent.events * lanes.len() as u64 && is_over(end, sent.events) {
-            return;
+            return Ok(());
         }
-        let Some(train) = traffic.next_train(packets, 0) else { return };
+        let Some(train) = traffic.next_train(packets, 0) else { return Ok(()) };
         if lanes[train.lane].write_all(train.bytes).is_err() {
-            return;
+            return Ok(());
         }
     }
 }
@@ -207,10 +216,17 @@ fn submit(
                 match link.submit(lanes[train.lane], fragment) {
                     Ok(_) => break,
                     Err(SubmitError::WouldBlock) => step(link, false)?,
-                    // The reader hung up.
-                    Err(_) => return Ok(()),
+                    Err(_) => return hung_up(link, lanes[train.lane]),
                 }
             }
         }
+    }
+}
+
+/// A stream that takes no more has ended: by its reader, or there is something wrong.
+fn hung_up(link: &mut RawLink, at: usize) -> Result<(), LabError> {
+    match link.ended(at) {
+        Some(Ended::PeerClosed | Ended::ResetByPeer) => Ok(()),
+        why => Err(anyhow!("stream {at} of the simplified TCP ended: {why:?}").into()),
     }
 }

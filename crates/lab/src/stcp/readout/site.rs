@@ -3,15 +3,18 @@
 //!
 //! Refuses what [`LivePlace`] refuses.
 
-use std::net::{Ipv4Addr, TcpListener};
+use std::io::ErrorKind;
+use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
+use socket2::{Domain, Socket, Type};
 
-use super::SILENCE;
+use super::{SILENCE, STREAMS};
 use crate::error::LabError;
+use crate::namespace;
 use crate::stcp::live::place::{LivePlace, limited};
 use crate::stcp::live::sender::LiveSender;
 
@@ -28,6 +31,17 @@ pub enum ReadoutSite {
 }
 
 impl ReadoutSite {
+    /// Whether namespaces can be made, if this sender needs them.
+    ///
+    /// # Errors
+    /// Not root, or no `ip`.
+    pub fn allowed(sender: LiveSender) -> Result<(), LabError> {
+        match (sender, namespace::lacking()) {
+            (LiveSender::Simplified { .. }, Some(why)) => Err(anyhow::Error::from(why).into()),
+            _ => Ok(()),
+        }
+    }
+
     /// Makes what this sender needs; `link`: a limit, bit/s.
     ///
     /// # Errors
@@ -77,25 +91,29 @@ impl ReadoutSite {
     /// # Errors
     /// The system's words.
     pub fn listen(&self) -> Result<TcpListener, LabError> {
-        let bound = self.beside_reader(|| TcpListener::bind((self.reader(), 0)))?;
-        Ok(bound.context("a port to listen on")?)
+        let made = self.beside_reader(|| {
+            let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
+            socket.bind(&SocketAddrV4::new(self.reader(), 0).into())?;
+            // All streams may come at once.
+            socket.listen(*STREAMS.end() as i32)?;
+            Ok::<TcpListener, std::io::Error>(socket.into())
+        })?;
+        Ok(made.context("a port to listen on")?)
     }
 }
 
-/// The next connection; nobody comes for [`SILENCE`]: an error.
-pub fn accept(listener: &TcpListener) -> Result<std::net::TcpStream, LabError> {
+/// The next connection, while `goes_on`; nobody comes for [`SILENCE`]: an error.
+pub fn accept(listener: &TcpListener, goes_on: &dyn Fn() -> bool) -> Result<TcpStream, LabError> {
     listener.set_nonblocking(true).context("a listening socket")?;
     let begun = Instant::now();
-    loop {
+    while goes_on() && begun.elapsed() < SILENCE {
         match listener.accept() {
             Ok((socket, _)) => return Ok(socket),
-            Err(e) if e.kind() != std::io::ErrorKind::WouldBlock => {
-                return Err(anyhow!("a sender: {e}").into());
-            }
-            Err(_) if begun.elapsed() > SILENCE => {
-                return Err(anyhow!("a sender does not come").into());
+            Err(e) if e.kind() != ErrorKind::WouldBlock => {
+                return Err(anyhow!("accepting a sender: {e}").into());
             }
             Err(_) => std::thread::sleep(NAP),
         }
     }
+    Err(anyhow!("no sender connected within {} s", SILENCE.as_secs()).into())
 }

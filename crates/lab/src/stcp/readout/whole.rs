@@ -56,16 +56,19 @@ impl ReadoutTrial {
         };
         let to = SocketAddr::from((site.reader(), port));
         let senders = ReadoutSenders::start(to, self, around)?;
-        let rate = self.received(control, site, stop);
+        let rate = self.received(control, site, &|| !stop() && !senders.failed());
         senders.stop();
-        let ended = run.end(REST, stop).map_err(anyhow::Error::from);
+        // With no rate there is nothing to wait for.
+        let ended = match &rate {
+            Ok(_) => run.end(REST, stop).map_err(anyhow::Error::from),
+            Err(_) => Ok(None),
+        };
         if !matches!(ended, Ok(Some(_))) {
             run.kill();
         }
         // Nobody reads any more.
-        senders.end()?;
+        let rate = senders.end_after(rate, stop)?;
         let ended = ended?.ok_or_else(|| anyhow!("fullcount run does not end"))?;
-        let rate = rate?;
         if !ended.status.success() {
             return Err(anyhow::Error::from(ended.failed()).into());
         }
@@ -86,21 +89,21 @@ impl ReadoutTrial {
         &self,
         control: SocketAddr,
         site: &ReadoutSite,
-        stop: &dyn Fn() -> bool,
+        goes_on: &dyn Fn() -> bool,
     ) -> Result<f64, LabError> {
         let connected = site.beside_reader(|| TcpStream::connect_timeout(&control, PATIENCE))?;
         let port = connected.context("the control port")?;
         port.set_read_timeout(Some(PATIENCE)).context("the control port")?;
         let begun = Instant::now();
         while bytes_by_now(&port)?.1 == 0 {
-            if stop() || begun.elapsed() > PATIENCE {
+            if !goes_on() || begun.elapsed() > PATIENCE {
                 return Err(anyhow!("fullcount run received nothing").into());
             }
             std::thread::sleep(LOOK);
         }
         let wait = |time: Duration| {
             let until = Instant::now() + time;
-            while !stop() && Instant::now() < until {
+            while goes_on() && Instant::now() < until {
                 std::thread::sleep(LOOK.min(until.saturating_duration_since(Instant::now())));
             }
         };
