@@ -202,6 +202,7 @@ fn the_simulated_congestion() {
     for (variant, part, expected) in [
         ("static=200000", "20ms", &again[..1]),
         ("simplified", "100ms", again),
+        ("figure6", "100ms", again),
         ("reno", "100ms", again),
         ("none", "30ms", again),
     ] {
@@ -247,7 +248,7 @@ fn the_congestion_in_real_time() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    for variant in ["static=200000", "simplified", "reno", "none"] {
+    for variant in ["static=200000", "simplified", "figure6", "reno", "none"] {
         let file = folder.path().join(format!("{variant}.pcapng"));
         let path = file.to_str().unwrap();
         let words = ["realtime", "--variants", variant, "--part-time", "500ms"];

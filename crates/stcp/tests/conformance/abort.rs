@@ -172,13 +172,16 @@ fn s44_malformed_packets_are_dropped_and_named() {
         (with(32, 4 << 4, false), WireError::DataOffset),
         (with(32, 15 << 4, false), WireError::DataOffset),
         (good[..19].to_vec(), WireError::Short),
+        // An IP packet that ends within the TCP header, or in front of it.
+        (with(3, 39, true), WireError::Short),
+        (with(3, 20, true), WireError::Short),
     ];
     for (packet, error) in cases {
         assert_eq!(parse(&packet, own, ChecksumTrust::Check), Err(error));
         rig.s.refused(error);
     }
     assert!(rig.all().is_empty());
-    assert_eq!(rig.counters().refused.iter().sum::<u64>(), 12);
+    assert_eq!(rig.counters().refused.iter().sum::<u64>(), 14);
     // Option length 0: the walk stops, the segment counts.
     let mut odd = good.clone();
     odd[41] = 0;

@@ -168,3 +168,18 @@ fn s16_units_for_offload_are_whole_segments_inside_the_window() {
     assert_eq!(edge, 8960 * 22);
     assert_eq!(rig.counters().segments, 22);
 }
+
+#[test]
+fn s16_the_last_segment_alone_is_short() {
+    let mut rig = Rig::connected(StcpSettings::default(), 200 * 1024);
+    rig.submit(100_000);
+    rig.s.flush();
+    let (mut edge, mut short) = (0, 0);
+    while let Some(o) = rig.s.poll(rig.t, u32::MAX) {
+        assert!(o.length <= 65535 - 40 && short == 0, "{} behind a short one", o.length);
+        short = o.length % 8960;
+        edge = o.offset + u64::from(o.length);
+    }
+    assert_eq!((edge, short), (100_000, 100_000 % 8960));
+    assert_eq!(rig.counters().segments, 12);
+}
