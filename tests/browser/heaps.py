@@ -88,6 +88,14 @@ def picture_colours(b):
     return picture(b, "new Set(new Uint32Array(d.buffer)).size")
 
 
+def wait_picture(b):
+    """The numbers of heaps may be on the page before their picture."""
+    end = time.monotonic() + PATIENCE_S
+    while not picture_colours(b) > LINES / 2:
+        assert time.monotonic() < end, (picture_colours(b), "a picture, not a blank")
+        time.sleep(0.05)
+
+
 def brightness(b, u, v):
     """At the share (u, v) of width and height."""
     return picture(b, f"(() => {{ const at = 4 * (Math.floor({v} * h) * w + Math.floor({u} * w)); return d[at] + d[at + 1] + d[at + 2]; }})()")
@@ -206,7 +214,7 @@ def check_joined(b, sender, shots):
     sender.ramp(range(1, LINES + 1))
     b.wait(f"document.querySelector('{TOTAL} p').firstChild.textContent === '{sender.number}'", f"{sender.number} heaps")
     assert b.js(f"document.querySelector('{TOTAL}').classList.contains('good')")
-    assert picture_colours(b) > LINES / 2, (picture_colours(b), "a picture, not a blank")
+    wait_picture(b)
     # The heaps behind those that never came close the gap: as many as the window has.
     sender.number += 2
     sender.ramp(range(LINES))
