@@ -6,7 +6,7 @@ fullcount_core::key_rows! {
         "detector.sources" "`1`" "a number from 1 to 4096, or ids and ranges such as `\"512-527,600\"`"
             "sources that have a fragment of every event: a number stands for the ids from 0 on. Others are refused";
         "detector.event_timeout" "`\"off\"`" "`off`, or a time from 10ms to 1h"
-            "an event leaves incomplete, and is with the outputs, when its first fragment is so old, neither earlier nor later; a stream of a missing one that the unit has paused is waited for until 20 ms after it is read again. `off`: events wait, and nothing is lost. A replay is always `off`";
+            "an event leaves incomplete, and is with the outputs, when its first fragment is so old, not earlier; later by 20 ms at most where a stream of a missing one was paused by the unit or an output is behind, by 10 ms with a long queue (docs/fragments.md has all). `off`: events wait, and nothing is lost. A replay is always `off`";
         "detector.memory" "`\"256MiB\"`" "a size from 1MiB to 1TiB"
             "bytes of fragments that may wait for others; when they are there, streams that are ahead are paused";
         "detector.crc_every" "`1`" "0 to 16,777,215"
