@@ -189,6 +189,19 @@ fn the_readout_unit_is_measured_beside_a_reader_that_discards() {
     }
 }
 
+#[test]
+fn a_limit_is_refused_for_senders_that_it_does_not_reach() {
+    for (words, allowed) in [
+        (["streams", "--senders", "frames,xdp"], "none with xdp"),
+        (["streams", "--senders", "tap"], "none with tap"),
+        (["readout", "--sender", "xdp"], "none; a limit needs --sender offload or frames"),
+        (["readout", "--sender", "tap-frames"], "none; a limit needs --sender offload or frames"),
+    ] {
+        let said = say(&[&["lab", "stcp"][..], &words, &["--link", "200Mbps"]].concat());
+        assert!(said.code == 2 && said.err.contains(allowed), "{words:?}: {}", said.err);
+    }
+}
+
 /// As many streams as the readout of CMS has; each reader gets all of them, also the whole program.
 #[test]
 fn six_hundred_streams_are_measured() {

@@ -230,3 +230,37 @@ fn hung_up(link: &mut RawLink, at: usize) -> Result<(), LabError> {
         why => Err(anyhow!("stream {at} of the simplified TCP ended: {why:?}").into()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use fullcount_io::raw::{Driver, RawSetup};
+
+    use super::*;
+
+    /// Over a link in memory, to nobody.
+    #[test]
+    fn a_stream_that_its_reader_did_not_end_is_an_error() {
+        let setup = RawSetup::new("none", Driver::Packet, [10, 0, 0, 9]);
+        let mut link = RawLink::in_memory(setup).unwrap();
+        let settings = settings(9000, 100, Strategy::SIMPLIFIED);
+        let at = link.add(([10, 0, 0, 2], 5000), 10, settings, 1 << 17).unwrap();
+        link.abort(at);
+        let end = Mutex::new(CommonEnd::default());
+        let said = submit(&mut link, &[at], &mut traffic(vec![0], 64), &end).unwrap_err();
+        assert!(said.to_string().contains("LocalAbort"), "{said}");
+    }
+
+    #[test]
+    fn a_sender_that_fails_is_told_before_what_the_reader_says() {
+        let senders = |what: Result<(), LabError>| ReadoutSenders {
+            end: Arc::default(),
+            threads: vec![std::thread::spawn(|| what)],
+        };
+        let read = || Err::<(), LabError>(anyhow!("nothing came").into());
+        let gone = || Err(anyhow!("no interface").into());
+        let said = |of: Result<(), LabError>| of.unwrap_err().to_string();
+        assert_eq!(said(senders(gone()).end_after(read(), &|| true)), "no interface");
+        assert_eq!(said(senders(Ok(())).end_after(read(), &|| true)), "interrupted");
+        assert_eq!(said(senders(Ok(())).end_after(read(), &|| false)), "nothing came");
+    }
+}

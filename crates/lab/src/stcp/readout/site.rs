@@ -117,3 +117,17 @@ pub fn accept(listener: &TcpListener, goes_on: &dyn Fn() -> bool) -> Result<TcpS
     }
     Err(anyhow!("no sender connected within {} s", SILENCE.as_secs()).into())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_is_waited_for_once_the_trial_is_to_end() {
+        let listener = ReadoutSite::Loopback.listen().unwrap();
+        let begun = Instant::now();
+        assert!(accept(&listener, &|| false).is_err() && begun.elapsed() < SILENCE);
+        let _sender = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        assert!(accept(&listener, &|| true).is_ok());
+    }
+}
