@@ -1,5 +1,6 @@
 //! Memory of a stream on the heap, taken when it is made.
 
+use bytes::BytesMut;
 use fullcount_stcp::memory::{ring_room, ring_slices};
 use fullcount_stcp::{FragmentMark, StcpCounters, StcpHistograms, StcpMemory};
 
@@ -8,7 +9,7 @@ const MARKS: usize = 4096;
 
 /// Send buffer, marks, counters and histograms of one stream.
 pub struct StreamMemory {
-    ring: Vec<u8>,
+    ring: BytesMut,
     marks: Vec<FragmentMark>,
     counters: StcpCounters,
     histograms: StcpHistograms,
@@ -23,10 +24,10 @@ impl std::fmt::Debug for StreamMemory {
 }
 
 impl StreamMemory {
-    /// With a send buffer of `bytes`, which must be a power of two.
-    pub fn new(bytes: usize) -> StreamMemory {
+    /// With a send buffer whose length is a power of two, bytes.
+    pub(super) fn new(ring: BytesMut) -> StreamMemory {
         StreamMemory {
-            ring: vec![0; bytes],
+            ring,
             marks: vec![FragmentMark::default(); MARKS],
             counters: StcpCounters::default(),
             histograms: StcpHistograms::default(),

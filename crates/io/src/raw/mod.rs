@@ -8,6 +8,7 @@
 //! Refuses: see [`RawError`]. Source: docs/stcp.md, "On an interface"; `packet(7)`, `linux/virtio_net.h`.
 
 mod batch;
+mod buffers;
 mod carrier;
 mod counters;
 mod delays;
@@ -39,6 +40,7 @@ use fullcount_stcp::wire::{Addresses, arp};
 use fullcount_stcp::{Accepted, Ended, Notice, Outbound, StcpSender, StcpSettings, SubmitError};
 
 use self::batch::{Body, FrameBatch};
+use self::buffers::SendBuffers;
 pub use self::counters::StcpSending;
 pub use self::destination::StcpDestination;
 use self::intake::Answers;
@@ -91,6 +93,7 @@ pub struct RawLink {
     hops: Vec<[u8; 4]>,
     turns: Turns,
     batch: FrameBatch,
+    buffers: SendBuffers,
     scratch: Vec<u8>,
     /// Faults on purpose: of what leaves and of what comes.
     ways: [Option<Way>; 2],
@@ -125,6 +128,7 @@ impl RawLink {
             ways: [way(0)?, way(1)?],
             port,
             most,
+            buffers: SendBuffers::new(setup.large_pages),
             setup,
             streams: vec![],
             ports: HashMap::new(),
@@ -189,7 +193,7 @@ impl RawLink {
             local_port,
             remote_port: remote.1,
         };
-        let sender = StcpSender::new(settings, StreamMemory::new(buffer))?;
+        let sender = StcpSender::new(settings, StreamMemory::new(self.buffers.take(buffer)))?;
         let hop = self.setup.gateway.unwrap_or(remote.0);
         let neighbour = match self.hops.iter().position(|&known| known == hop) {
             Some(at) => at,

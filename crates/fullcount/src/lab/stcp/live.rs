@@ -29,7 +29,7 @@ pub struct TrialFlags {
 }
 
 const MTU: usize = 9000;
-const BUFFER: &str = "512KiB";
+const BUFFER: &str = "1MiB";
 
 impl TrialFlags {
     /// Neither was given another value: for an experiment that uses them with some senders only.
@@ -92,7 +92,10 @@ pub fn link(key: &'static str, text: &str) -> Result<Option<u64>, Failure> {
 
 /// Why a limit cannot be set with this sender.
 fn no_limit(sender: LiveSender) -> String {
-    format!("none with {}: only offload, frames and Linux sockets meet a limit", sender.name())
+    format!(
+        "none with {}: only offload, small-pages, frames and Linux sockets meet a limit",
+        sender.name()
+    )
 }
 
 fn repeats(n: usize) -> Result<usize, Failure> {
@@ -129,7 +132,8 @@ pub struct SweepFlags {
     /// measured with none alone
     #[arg(long, value_name = "RATES", value_delimiter = ',', default_value = "10Gbps,none")]
     links: Vec<String>,
-    /// Senders, with commas: offload, frames (one a send), xdp, tap, tap-frames, linux, linux-nodelay
+    /// Senders, with commas: offload, frames (one a send), xdp, tap, tap-frames, linux, linux-nodelay;
+    /// small-pages: offload with send buffers on pages of 4 KiB
     #[arg(
         long,
         value_name = "NAMES",

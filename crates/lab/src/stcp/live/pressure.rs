@@ -110,13 +110,13 @@ impl BackPressure {
 
     /// Keys of the destination's URL.
     fn keys(&self) -> Result<String, LabError> {
-        let LiveSender::Simplified { driver, offload } = self.sender else {
+        let LiveSender::Simplified { driver, offload, large_pages } = self.sender else {
             return Err(LabError::Refused("sender: the simplified TCP".into()));
         };
-        let (driver, offload) = (driver.name(), u8::from(offload));
+        let (driver, offload, pages) = (driver.name(), u8::from(offload), u8::from(large_pages));
         let frames = tape::keys(self.frames_to.as_ref())?;
         Ok(format!(
-            "driver={driver}&offload={offload}&mtu={}&buffer={}&port={OWN_PORT}&{TIMES}{frames}",
+            "driver={driver}&offload={offload}&mtu={}&buffer={}&large_pages={pages}&port={OWN_PORT}&{TIMES}{frames}",
             self.mtu, self.buffer
         ))
     }

@@ -12,7 +12,7 @@ use super::*;
 
 fn plan() -> BackPressure {
     BackPressure {
-        sender: LiveSender::Simplified { driver: Driver::Packet, offload: true },
+        sender: LiveSender::usual(Driver::Packet, true),
         fragment: 2048,
         rate: 2e9,
         reader: 0.5,
@@ -122,7 +122,7 @@ fn the_record_says_whose_signal_it_is_and_a_missing_byte_fails() {
 #[test]
 fn its_url_has_what_is_asked_for() {
     let asked = BackPressure {
-        sender: LiveSender::Simplified { driver: Driver::Xdp, offload: false },
+        sender: LiveSender::usual(Driver::Xdp, false),
         frames_to: Some((PathBuf::from("frames.pcapng"), 5000)),
         ..plan()
     };

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use fullcount_io::raw::{Driver, RawError, RawLink};
+use fullcount_io::raw::{Driver, RawError, RawLink, RawSetup};
 use fullcount_stcp::{Notice, StcpSettings, StcpState, SubmitError};
 
 use super::pattern;
@@ -24,6 +24,8 @@ pub enum LiveSender {
         driver: Driver,
         /// Segmentation offload.
         offload: bool,
+        /// Send buffers lie on large pages.
+        large_pages: bool,
     },
     /// A socket of this kernel.
     Linux {
@@ -33,17 +35,33 @@ pub enum LiveSender {
 }
 
 /// Names, as a person writes them.
-const NAMES: [(&str, LiveSender); 7] = [
-    ("offload", LiveSender::Simplified { driver: Driver::Packet, offload: true }),
-    ("frames", LiveSender::Simplified { driver: Driver::Packet, offload: false }),
-    ("xdp", LiveSender::Simplified { driver: Driver::Xdp, offload: false }),
-    ("tap", LiveSender::Simplified { driver: Driver::Tap, offload: true }),
-    ("tap-frames", LiveSender::Simplified { driver: Driver::Tap, offload: false }),
+const NAMES: [(&str, LiveSender); 8] = [
+    ("offload", LiveSender::usual(Driver::Packet, true)),
+    (
+        "small-pages",
+        LiveSender::Simplified { driver: Driver::Packet, offload: true, large_pages: false },
+    ),
+    ("frames", LiveSender::usual(Driver::Packet, false)),
+    ("xdp", LiveSender::usual(Driver::Xdp, false)),
+    ("tap", LiveSender::usual(Driver::Tap, true)),
+    ("tap-frames", LiveSender::usual(Driver::Tap, false)),
     ("linux", LiveSender::Linux { no_delay: false }),
     ("linux-nodelay", LiveSender::Linux { no_delay: true }),
 ];
 
 impl LiveSender {
+    /// The simplified TCP with this driver.
+    pub const fn usual(driver: Driver, offload: bool) -> LiveSender {
+        LiveSender::Simplified { driver, offload, large_pages: true }
+    }
+
+    /// Tells a link to be; sockets have none.
+    pub fn set_up(self, setup: &mut RawSetup) {
+        if let LiveSender::Simplified { offload, large_pages, .. } = self {
+            (setup.offload, setup.large_pages) = (offload, large_pages);
+        }
+    }
+
     /// By its name.
     pub fn named(name: &str) -> Option<LiveSender> {
         NAMES.iter().find(|(n, _)| *n == name).map(|(_, kind)| *kind)

@@ -58,12 +58,13 @@ impl StcpSoak {
         stop: &dyn Fn() -> bool,
         tell: Tell,
     ) -> Result<String, LabError> {
-        let LiveSender::Simplified { driver, offload } = self.sender else {
+        let LiveSender::Simplified { driver, .. } = self.sender else {
             return Err(LabError::Refused("sender: the simplified TCP".into()));
         };
         let place = LivePlace::make(self.sender.on_tap(), self.mtu, None)?;
         let mut link = place.link(driver, |s| {
-            (s.offload, s.fault) = (offload, self.fault);
+            self.sender.set_up(s);
+            s.fault = self.fault;
         })?;
         if let Some((path, limit)) = &self.frames_to {
             let file = FrameFile::create(path, *limit);

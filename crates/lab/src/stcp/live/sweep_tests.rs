@@ -75,11 +75,11 @@ fn drivers(name: &str) -> (Value, Vec<Point>) {
     (record, points)
 }
 
-/// What this program measures with: send buffers of 512 KiB, and sockets with `cubic`.
+/// What this program measures with: send buffers of 1 MiB, and sockets with `cubic`.
 fn of_this_program(record: &Value) {
     let parameters = &record["parameters"];
     assert_eq!(parameters["tcp_congestion_control"], CONTROL, "{parameters}");
-    assert_eq!(parameters["send_buffer"], 512 << 10, "{parameters}");
+    assert_eq!(parameters["send_buffer"], 1 << 20, "{parameters}");
 }
 
 /// The sockets have `cubic`; 50 times their rate at 16 B is more than the link has.

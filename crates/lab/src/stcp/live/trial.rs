@@ -70,8 +70,8 @@ impl LiveTrial {
     pub fn run(&self, tape: &FrameTape, stop: &dyn Fn() -> bool) -> Result<LiveOutcome, LabError> {
         let place = LivePlace::make(self.sender.on_tap(), self.mtu, self.limit)?;
         match self.sender {
-            LiveSender::Simplified { driver, offload } => {
-                let mut link = place.link(driver, |s| s.offload = offload)?;
+            LiveSender::Simplified { driver, .. } => {
+                let mut link = place.link(driver, |s| self.sender.set_up(s))?;
                 tape.lend(&mut link);
                 let sink =
                     TcpSink::start(place.listen(PORT)?, self.streams, SinkReading::default());

@@ -57,8 +57,8 @@ impl ReadoutSenders {
         let end = Arc::<Mutex<CommonEnd>>::default();
         let (streams, size) = (trial.streams as u16, trial.fragment);
         let threads = match (site, trial.sender) {
-            (ReadoutSite::Link(place), LiveSender::Simplified { driver, offload }) => {
-                let link = place.link(driver, |setup| setup.offload = offload)?;
+            (ReadoutSite::Link(place), LiveSender::Simplified { driver, .. }) => {
+                let link = place.link(driver, |setup| trial.sender.set_up(setup))?;
                 let traffic = traffic((0..streams).collect(), size);
                 let settings = settings(trial.mtu, traffic.largest_packet(), Strategy::SIMPLIFIED);
                 let lanes = SimplifiedLanes { link, to, settings, buffer: trial.buffer };
