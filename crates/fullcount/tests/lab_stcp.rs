@@ -182,10 +182,7 @@ fn the_readout_unit_is_measured_beside_a_reader_that_discards() {
         (["--link", "fast"], "link = fast"),
         (["--mtu", "1500"], "a --sender of the simplified TCP"),
         (["--buffer", "1MiB"], "a --sender of the simplified TCP"),
-        (
-            ["--sender", "linux-nodelay"],
-            "linux, offload, small-pages, frames, xdp, tap or tap-frames",
-        ),
+        (["--sender", "linux-nodelay"], "linux, offload, frames, xdp, tap or tap-frames"),
     ] {
         let said = say(&[&words[..], &wrong].concat());
         assert!(said.code == 2 && said.err.contains(allowed), "{wrong:?}: {}", said.err);

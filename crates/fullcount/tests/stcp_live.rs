@@ -40,7 +40,7 @@ fn every_sender_carries_fragments_to_linux() {
     if skipped() {
         return;
     }
-    let names = "offload,small-pages,frames,xdp,tap,tap-frames,linux,linux-nodelay";
+    let names = "offload,short-units,small-pages,frames,xdp,tap,tap-frames,linux,linux-nodelay";
     let words = ["sweep", "--links", "none", "--sizes", "16,2048", "--repeats", "1"];
     let words = [&words[..], &["--time", "200ms", "--senders", names]].concat();
     let mut tries = (0..TRIES).map(|_| {

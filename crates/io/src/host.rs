@@ -23,6 +23,7 @@ pub mod sockets;
 pub mod softnet;
 mod tree;
 pub mod tuning;
+pub mod unit;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -14,8 +14,24 @@ pub(super) type Answer = (u16, Vec<u8>);
 ///
 /// # Errors
 /// The system's error; always `Unsupported` elsewhere than on Linux.
-#[cfg(target_os = "linux")]
 pub(super) fn list(kind: u16, body: &[u8]) -> io::Result<Vec<Answer>> {
+    ask(kind, DUMP, body)
+}
+
+/// Has something done.
+///
+/// # Errors
+/// As above.
+pub(super) fn order(kind: u16, body: &[u8]) -> io::Result<()> {
+    ask(kind, ACK, body).map(drop)
+}
+
+/// Flags of a request beside `NLM_F_REQUEST`: for all there are, and for a word when it is done (`linux/netlink.h`).
+const DUMP: u16 = 0x300;
+const ACK: u16 = 4;
+
+#[cfg(target_os = "linux")]
+fn ask(kind: u16, flags: u16, body: &[u8]) -> io::Result<Vec<Answer>> {
     use std::io::Read;
     use std::time::Duration;
 
@@ -25,7 +41,7 @@ pub(super) fn list(kind: u16, body: &[u8]) -> io::Result<Vec<Answer>> {
     let protocol = Protocol::from(libc::NETLINK_ROUTE);
     let mut socket = Socket::new(domain, Type::RAW, Some(protocol))?;
     socket.set_read_timeout(Some(Duration::from_secs(1)))?;
-    let flags = (libc::NLM_F_REQUEST | libc::NLM_F_DUMP) as u16;
+    let flags = libc::NLM_F_REQUEST as u16 | flags;
     let len = u32::try_from(HEADER + body.len()).unwrap_or(u32::MAX);
     let mut request = len.to_ne_bytes().to_vec();
     request.extend(kind.to_ne_bytes());
@@ -49,7 +65,7 @@ pub(super) fn list(kind: u16, body: &[u8]) -> io::Result<Vec<Answer>> {
 /// # Errors
 /// Always `Unsupported`.
 #[cfg(not(target_os = "linux"))]
-pub(super) fn list(_kind: u16, _body: &[u8]) -> io::Result<Vec<Answer>> {
+fn ask(_kind: u16, _flags: u16, _body: &[u8]) -> io::Result<Vec<Answer>> {
     Err(io::Error::new(io::ErrorKind::Unsupported, "only on Linux"))
 }
 
@@ -74,7 +90,11 @@ fn take(part: &[u8], all: &mut Vec<Answer>) -> io::Result<bool> {
         match kind {
             DONE => return Ok(true),
             ERROR => {
+                // 0: what was ordered is done.
                 let code = ne32(&mut Bytes::new(body)).ok_or_else(cut)? as i32;
+                if code == 0 {
+                    return Ok(true);
+                }
                 return Err(io::Error::from_raw_os_error(code.saturating_neg()));
             }
             _ => all.push((kind, body.to_vec())),
@@ -144,6 +164,7 @@ mod tests {
     fn an_error_is_the_systems_and_a_cut_message_is_refused() {
         let told = take(&message(ERROR, &(-1i32).to_ne_bytes()), &mut Vec::new()).unwrap_err();
         assert_eq!(told.raw_os_error(), Some(1));
+        assert!(take(&message(ERROR, &[0; 20]), &mut Vec::new()).unwrap(), "done");
         let mut whole = message(16, b"abcd");
         whole.pop();
         let told = take(&whole, &mut Vec::new()).unwrap_err();

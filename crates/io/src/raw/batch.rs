@@ -19,6 +19,16 @@ pub(super) enum Body {
     Own(Vec<u8>),
 }
 
+impl Body {
+    pub fn len(&self) -> usize {
+        match self {
+            Body::None => 0,
+            Body::Stream { length, .. } => *length as usize,
+            Body::Own(bytes) => bytes.len(),
+        }
+    }
+}
+
 /// One frame.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Made {

@@ -83,6 +83,7 @@ impl StcpUrl {
             mac: self.mac,
             gateway: self.gateway.map(|g| g.octets()),
             offload: self.offload.unwrap_or(setup.offload),
+            unit: self.unit,
             large_pages: self.large_pages,
             key: RawSetup::secret(),
             ..setup

@@ -47,12 +47,17 @@ use self::intake::Answers;
 pub use self::memory::StreamMemory;
 use self::port::Port;
 pub use self::record::FrameFile;
-pub use self::setup::{Driver, MOST_STREAMS, RawCounters, RawError, RawSetup};
+use self::setup::SHORT_UNIT;
+pub use self::setup::{Driver, MOST_STREAMS, RawCounters, RawError, RawSetup, UNIT};
 use self::way::Way;
 use crate::frames::FramesError;
 
 /// Bytes of payload in a batch of frames: 0.8 ms at 10 Gb/s, so that acknowledgements are not kept waiting.
 const MOST_BYTES: usize = 1 << 20;
+/// What a unit has beside its payload at most, and one byte.
+const UNIT_HEADERS: u32 = 14 + 20 + 60 + 1;
+/// An interface that takes no unit of more than 64 KiB for so long, ns, has no memory for one in as few pieces.
+const BLOCKED: u64 = 10_000_000;
 /// Fragments for which the time is read once.
 const CLOCK_EVERY: u32 = 64;
 
@@ -93,6 +98,10 @@ pub struct RawLink {
     hops: Vec<[u8; 4]>,
     turns: Turns,
     batch: FrameBatch,
+    /// Longest unit now, bytes with headers.
+    unit: u32,
+    /// Since when the interface has taken nothing, ns.
+    blocked: Option<u64>,
     buffers: SendBuffers,
     scratch: Vec<u8>,
     /// Faults on purpose: of what leaves and of what comes.
@@ -128,6 +137,8 @@ impl RawLink {
             ways: [way(0)?, way(1)?],
             port,
             most,
+            unit: port::unit(&setup),
+            blocked: None,
             buffers: SendBuffers::new(setup.large_pages),
             setup,
             streams: vec![],
@@ -359,10 +370,13 @@ impl RawLink {
         self.look_for_neighbours(now);
         let mss = u32::from(self.streams.first().map_or(1460, |s| s.sender.settings().mss()));
         let quantum = if self.setup.offload { u32::MAX } else { mss };
+        // Headers of Ethernet, IP and TCP; the kernel wants it shorter than what the interface takes.
+        let whole = self.file.is_none() && self.ways[0].is_none();
+        let unit = if whole { self.unit } else { SHORT_UNIT } - UNIT_HEADERS;
         let mut idle = 0;
         while self.batch.open(MOST_BYTES) && idle < self.streams.len() {
             let Some((at, credit)) = self.turns.next(self.streams.len(), quantum) else { return };
-            let most = if self.setup.offload { credit } else { 0 };
+            let most = if self.setup.offload { credit.min(unit) } else { 0 };
             match self.streams[at].sender.poll(now, most) {
                 Some(segment) => {
                     idle = 0;
@@ -454,7 +468,11 @@ impl RawLink {
                 Ok(0) => {
                     // What has no room now is kept, and is not a loss.
                     self.counters.blocked += 1;
-                    break;
+                    if !self.gives_up_long_unit() {
+                        break;
+                    }
+                    self.counters.refused += 1;
+                    1
                 }
                 Ok(n) => {
                     if let Some(file) = &mut self.file {
@@ -465,6 +483,7 @@ impl RawLink {
                         }
                     }
                     self.counters.sent += n as u64;
+                    self.blocked = None;
                     n
                 }
                 Err(_) => {
@@ -476,6 +495,19 @@ impl RawLink {
             sent += gone;
         }
         Ok(sent)
+    }
+
+    /// The frame in front is a long unit that has found no room for long: it is dropped, and units are short from now on. Its stream
+    /// repeats it.
+    fn gives_up_long_unit(&mut self) -> bool {
+        let long = self.batch.waiting().first().is_some_and(|f| f.body.len() > SHORT_UNIT as usize);
+        let now = self.now();
+        let since = *self.blocked.get_or_insert(now);
+        let over = long && now.saturating_sub(since) >= BLOCKED;
+        if over {
+            (self.unit, self.blocked) = (SHORT_UNIT, None);
+        }
+        over
     }
 
     /// Why stream `at` ended, once its notices were read; helper of callers that only wait for it.

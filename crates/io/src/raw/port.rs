@@ -6,11 +6,12 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 use super::in_memory::WireInMemory;
-use super::setup::{Driver, RawError, RawSetup};
+use super::setup::{Driver, RawError, RawSetup, SHORT_UNIT};
 use super::xdp::XdpPort;
 use crate::frames::{
     BATCH, FrameNotSent, FrameReceiver, FramesError, LONGEST, NOTE, PARTS, PartsSender, wrong,
 };
+use crate::host::unit::longest_unit;
 use crate::sys;
 
 /// Kernel buffer of what comes in: ACKs and ARP of the whole link.
@@ -41,6 +42,17 @@ pub(super) enum Port {
 pub(super) fn mtu(setup: &RawSetup) -> Option<usize> {
     let asked = (setup.driver != Driver::Tap).then(|| sys::interface::interface(&setup.interface));
     asked?.ok().map(|about| about.mtu)
+}
+
+/// Longest unit, bytes with headers: what the setup says, and the interface takes.
+pub(super) fn unit(setup: &RawSetup) -> u32 {
+    let takes = match setup.driver {
+        Driver::Packet if setup.offload && setup.unit > SHORT_UNIT => {
+            longest_unit(&setup.interface)
+        }
+        _ => None,
+    };
+    setup.unit.min(takes.unwrap_or(SHORT_UNIT)).max(SHORT_UNIT)
 }
 
 #[cfg(not(target_os = "linux"))]

@@ -8,6 +8,10 @@ use crate::frames::FramesError;
 
 /// Most streams of one link.
 pub const MOST_STREAMS: usize = 1024;
+/// Longest unit unless the setup says another. A quarter of a send buffer of 1 MiB: with longer ones the sender waits for whole buffers.
+pub const UNIT: u32 = 256 << 10;
+/// Longest unit that is one IP packet, and that every interface with offload takes.
+pub(super) const SHORT_UNIT: u32 = 1 << 16;
 
 /// How frames go out and come in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -100,8 +104,10 @@ pub struct RawSetup {
     pub gateway: Option<[u8; 4]>,
     /// Several segments in one frame, which the kernel or the card cuts.
     pub offload: bool,
-    /// Send buffers lie on large pages where the system has some: 1.07 of the rate without a limit
-    /// (docs/results/stcp-sweep-64k.md).
+    /// Longest unit of several segments, bytes with headers; shorter where the interface takes less (`gso_ipv4_max_size`), and where frames
+    /// go to a file or through faults. What it gains without a limit: docs/results/stcp-sweep-64k.md.
+    pub unit: u32,
+    /// Send buffers lie on large pages where the system has some.
     pub large_pages: bool,
     /// Secret of the initial sequence numbers.
     pub key: [u64; 2],
@@ -119,6 +125,7 @@ impl RawSetup {
             mac: None,
             gateway: None,
             offload: driver.can_offload(),
+            unit: UNIT,
             large_pages: true,
             key: [0, 0],
             fault: Spec::default(),

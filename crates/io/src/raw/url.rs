@@ -11,7 +11,7 @@ use std::time::Duration;
 use fullcount_core::url::{Given, NotTaken, SWITCH, Scheme, SchemeKey, port};
 use fullcount_stcp::{Coalescing, StcpSettings, Strategy};
 
-use super::setup::{Driver, MOST_STREAMS};
+use super::setup::{Driver, MOST_STREAMS, UNIT};
 
 /// Which settings the others change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,6 +87,7 @@ pub struct StcpUrl {
     control: Control,
     window: u32,
     pub(super) buffer: u32,
+    pub(super) unit: u32,
     pub(super) large_pages: bool,
     pub(super) streams: u16,
     pub(super) port: u16,
@@ -247,6 +248,13 @@ impl Scheme for StcpUrl {
             },
         ),
         SchemeKey::told(
+            "unit",
+            "a size from 64KiB to 512kB",
+            "256 KiB",
+            "longest unit with offload; at most what the interface takes (`gso_ipv4_max_size`)",
+            |x, v| v.size(1 << 16..=512_000).map(|n| x.unit = n as u32),
+        ),
+        SchemeKey::told(
             "large_pages",
             SWITCH,
             "1",
@@ -330,6 +338,7 @@ impl StcpUrl {
             control: Control::Simplified,
             window: 0,
             buffer: 8 << 20,
+            unit: UNIT,
             large_pages: true,
             streams: 1,
             port: 10,
@@ -407,7 +416,7 @@ mod tests {
     fn keys_become_settings() {
         let all = "&mac=02:00:00:00:00:09&driver=xdp&mtu=1500&strategy=static&window=80kB&buffer=1MiB\
                    &streams=4&port=100&coalescing=nodelay&framing=u32be&profile=rfc&gateway=10.0.0.1\
-                   &frames_to=x.pcap&frames_limit=1MB";
+                   &frames_to=x.pcap&frames_limit=1MB&large_pages=0&unit=64KiB";
         let url: StcpUrl = read(&format!("{BASE}{all}")).unwrap();
         url.check().unwrap();
         let settings = url.settings();
@@ -415,6 +424,7 @@ mod tests {
         assert_eq!((settings.mtu, settings.coalescing), (1500, Coalescing::NoDelay));
         assert_eq!(settings.rto_min_us, 1_000_000);
         assert_eq!((url.buffer, url.streams, url.port), (1 << 20, 4, 100));
+        assert_eq!((url.large_pages, url.unit), (false, 1 << 16));
         assert_eq!(url.to_string(), "stcp://10.0.0.2:5000");
         let plain: StcpUrl = read(BASE).unwrap();
         plain.check().unwrap();

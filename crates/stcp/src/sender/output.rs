@@ -8,8 +8,8 @@ use crate::settings::Coalescing;
 use crate::state::StcpState;
 use crate::wire::TcpFlags;
 
-/// Longest IP packet less headers: payload of a unit for segmentation offload.
-const LONGEST_UNIT: u32 = 65_535 - 40;
+/// Payload of the longest unit for segmentation offload: what Linux takes at most (`GSO_MAX_SIZE`) less headers.
+const LONGEST_UNIT: u32 = 524_280 - 100;
 
 /// What the windows leave.
 #[derive(Debug, Clone, Copy)]

@@ -53,6 +53,7 @@ fn fold(mut sum: u64) -> u16 {
 
 /// The pseudo header of `length` bytes of `protocol`.
 pub fn pseudo(source: [u8; 4], target: [u8; 4], protocol: u8, length: usize) -> Sum {
-    let length = (length as u16).to_be_bytes();
-    Sum::default().with(&source).with(&target).with(&[0, protocol, length[0], length[1]])
+    // Above 65,535, of a unit that is cut later, the upper half is a word of its own.
+    let length = (length as u32).to_be_bytes();
+    Sum::default().with(&source).with(&target).with(&[0, protocol]).with(&length)
 }

@@ -103,7 +103,9 @@ pub fn parse(packet: &[u8], own: [u8; 4], trust: ChecksumTrust) -> Result<Packet
 pub fn header(local: [u8; 4], remote: [u8; 4], protocol: u8, id: u16, length: usize) -> [u8; 20] {
     let mut ip = [0; 20];
     ip[0] = 0x45;
-    ip[2..4].copy_from_slice(&((20 + length) as u16).to_be_bytes());
+    // 0: longer than the field can say. Such a unit is cut before it is a packet of a wire (Linux: BIG TCP).
+    let total = u16::try_from(20 + length).unwrap_or(0);
+    ip[2..4].copy_from_slice(&total.to_be_bytes());
     ip[4..6].copy_from_slice(&id.to_be_bytes());
     ip[6] = 0x40;
     ip[8] = 64;

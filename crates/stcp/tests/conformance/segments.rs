@@ -154,14 +154,29 @@ fn blank() -> fullcount_stcp::Outbound {
     }
 }
 
+/// Payload of the longest unit that one IP packet holds.
+const UNIT: u32 = 65_535 - 40;
+
+#[test]
+fn s16_a_unit_is_as_long_as_the_link_takes_and_512_kib_at_most() {
+    let settings = StcpSettings::default();
+    let lengths = [300_000, u32::MAX].map(|most| {
+        let mut rig = Rig::connected(settings, 4 << 20);
+        rig.submit(1 << 20);
+        rig.s.flush();
+        std::iter::from_fn(|| rig.s.poll(rig.t, most)).map(|o| o.length).max()
+    });
+    assert_eq!(lengths, [Some(300_000 / 8960 * 8960), Some((524_280 - 100) / 8960 * 8960)]);
+}
+
 #[test]
 fn s16_units_for_offload_are_whole_segments_inside_the_window() {
     let mut rig = Rig::connected(StcpSettings::default(), 200 * 1024);
     rig.submit(600_000);
     rig.s.flush();
     let mut edge = 0;
-    while let Some(o) = rig.s.poll(rig.t, u32::MAX) {
-        assert!(o.length <= 65535 - 40 && o.length.is_multiple_of(8960), "{}", o.length);
+    while let Some(o) = rig.s.poll(rig.t, UNIT) {
+        assert!(o.length <= UNIT && o.length.is_multiple_of(8960), "{}", o.length);
         edge = o.offset + u64::from(o.length);
         assert!(edge <= 200 * 1024);
     }
@@ -175,8 +190,8 @@ fn s16_the_last_segment_alone_is_short() {
     rig.submit(100_000);
     rig.s.flush();
     let (mut edge, mut short) = (0, 0);
-    while let Some(o) = rig.s.poll(rig.t, u32::MAX) {
-        assert!(o.length <= 65535 - 40 && short == 0, "{} behind a short one", o.length);
+    while let Some(o) = rig.s.poll(rig.t, UNIT) {
+        assert!(o.length <= UNIT && short == 0, "{} behind a short one", o.length);
         short = o.length % 8960;
         edge = o.offset + u64::from(o.length);
     }

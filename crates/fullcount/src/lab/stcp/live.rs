@@ -92,10 +92,7 @@ pub fn link(key: &'static str, text: &str) -> Result<Option<u64>, Failure> {
 
 /// Why a limit cannot be set with this sender.
 fn no_limit(sender: LiveSender) -> String {
-    format!(
-        "none with {}: only offload, small-pages, frames and Linux sockets meet a limit",
-        sender.name()
-    )
+    format!("none with {}: only offload, frames and Linux sockets meet a limit", sender.name())
 }
 
 fn repeats(n: usize) -> Result<usize, Failure> {
@@ -133,7 +130,8 @@ pub struct SweepFlags {
     #[arg(long, value_name = "RATES", value_delimiter = ',', default_value = "10Gbps,none")]
     links: Vec<String>,
     /// Senders, with commas: offload, frames (one a send), xdp, tap, tap-frames, linux, linux-nodelay;
-    /// small-pages: offload with send buffers on pages of 4 KiB
+    /// offload without one of its savings: short-units (of 64 KiB), small-pages (buffers on pages of
+    /// 4 KiB)
     #[arg(
         long,
         value_name = "NAMES",

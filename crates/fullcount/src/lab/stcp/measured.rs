@@ -20,8 +20,7 @@ use crate::say;
 fn simplified(name: &str) -> Result<LiveSender, Failure> {
     match sender("sender", name)? {
         LiveSender::Linux { .. } => {
-            Err(refuse("sender", name, "offload, small-pages, frames, xdp, tap or tap-frames")
-                .into())
+            Err(refuse("sender", name, "offload, frames, xdp, tap or tap-frames").into())
         }
         kind @ LiveSender::Simplified { .. } => Ok(kind),
     }
@@ -31,7 +30,7 @@ fn simplified(name: &str) -> Result<LiveSender, Failure> {
 #[derive(Debug, Args)]
 #[command(after_help = PRESSURE)]
 pub struct PressureFlags {
-    /// Sender: offload, small-pages, frames, xdp, tap or tap-frames
+    /// Sender: offload, frames, xdp, tap or tap-frames
     #[arg(long, value_name = "NAME", default_value = "offload")]
     sender: String,
     /// Payload of the source
@@ -96,7 +95,7 @@ pub fn backpressure(flags: &PressureFlags) -> Result<u8, Failure> {
 #[derive(Debug, Args)]
 #[command(after_help = SOAK)]
 pub struct SoakFlags {
-    /// Sender: offload, small-pages, frames, xdp, tap or tap-frames
+    /// Sender: offload, frames, xdp, tap or tap-frames
     #[arg(long, value_name = "NAME", default_value = "offload")]
     sender: String,
     /// Bytes in all

@@ -19,7 +19,7 @@ use crate::note;
 #[command(after_help = READOUT)]
 pub struct ReadoutFlags {
     /// Sender: linux (sockets over loopback), or the simplified TCP over a link of its own:
-    /// offload, small-pages, frames, xdp, tap or tap-frames
+    /// offload, frames, xdp, tap or tap-frames
     #[arg(long, value_name = "NAME", default_value = "linux")]
     sender: String,
     /// Limit of that link: a rate (offload and frames only), or none
@@ -73,7 +73,7 @@ fn sender(name: &str) -> Result<LiveSender, Failure> {
     match LiveSender::named(name) {
         Some(sender) if sender != LiveSender::Linux { no_delay: true } => Ok(sender),
         _ => {
-            let allowed = "linux, offload, small-pages, frames, xdp, tap or tap-frames";
+            let allowed = "linux, offload, frames, xdp, tap or tap-frames";
             Err(refuse("sender", name, allowed).into())
         }
     }

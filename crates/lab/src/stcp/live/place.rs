@@ -6,7 +6,8 @@ use std::path::Path;
 use std::process::Command;
 
 use fullcount_core::destination::{Destination, DestinationKind, DestinationOpening};
-use fullcount_io::raw::{Driver, RawLink, RawSetup, StcpDestination};
+use fullcount_io::host::unit::set_longest_unit;
+use fullcount_io::raw::{Driver, RawLink, RawSetup, StcpDestination, UNIT};
 use socket2::{Domain, Socket, Type};
 
 use super::during;
@@ -50,10 +51,23 @@ impl LivePlace {
         };
         let network = during("making the network", NamespaceNetwork::build(&layout))?;
         let place = LivePlace { network, tap };
+        if !tap && limit.is_none() {
+            place.take_long_units()?;
+        }
         if tap {
             place.make_tap(mtu)?;
         }
         Ok(place)
+    }
+
+    /// Both ends take units of 256 KiB, of whoever sends. A limited link keeps the 64 KiB of a new interface: its bucket holds little more.
+    fn take_long_units(&self) -> Result<(), LabError> {
+        let name = self.network.interface(0);
+        for end in 0..2 {
+            let set = self.network.inside(end, || set_longest_unit(&name, UNIT));
+            during("setting the longest unit", during("entering the namespace", set)?)?;
+        }
+        Ok(())
     }
 
     /// Makes the device before anybody opens it: whoever does may wait for the receiver's answers at once.

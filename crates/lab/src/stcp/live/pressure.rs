@@ -12,7 +12,7 @@ use fullcount_io::raw::StcpSending;
 use serde_json::json;
 
 use super::place::LivePlace;
-use super::sender::LiveSender;
+use super::sender::{LiveSender, Saving};
 use super::sink::{SinkReading, TcpSink};
 use super::trial::PORT;
 use super::{LiveFound, gbps, pattern, tape};
@@ -110,13 +110,18 @@ impl BackPressure {
 
     /// Keys of the destination's URL.
     fn keys(&self) -> Result<String, LabError> {
-        let LiveSender::Simplified { driver, offload, large_pages } = self.sender else {
+        let LiveSender::Simplified { driver, offload, without } = self.sender else {
             return Err(LabError::Refused("sender: the simplified TCP".into()));
         };
-        let (driver, offload, pages) = (driver.name(), u8::from(offload), u8::from(large_pages));
+        let (driver, offload) = (driver.name(), u8::from(offload));
+        let without = match without {
+            None => "",
+            Some(Saving::LongUnits) => "&unit=64KiB",
+            Some(Saving::LargePages) => "&large_pages=0",
+        };
         let frames = tape::keys(self.frames_to.as_ref())?;
         Ok(format!(
-            "driver={driver}&offload={offload}&mtu={}&buffer={}&large_pages={pages}&port={OWN_PORT}&{TIMES}{frames}",
+            "driver={driver}&offload={offload}&mtu={}&buffer={}&port={OWN_PORT}&{TIMES}{frames}{without}",
             self.mtu, self.buffer
         ))
     }

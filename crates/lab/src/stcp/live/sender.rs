@@ -15,6 +15,15 @@ const SILENT: Duration = Duration::from_millis(100);
 /// Longest wait for that.
 const LONGEST_END: Duration = Duration::from_secs(5);
 
+/// What a link saves time by, and can be switched off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Saving {
+    /// Units of more than 64 KiB, where the interface takes them.
+    LongUnits,
+    /// Send buffers on large pages.
+    LargePages,
+}
+
 /// Who sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LiveSender {
@@ -24,8 +33,8 @@ pub enum LiveSender {
         driver: Driver,
         /// Segmentation offload.
         offload: bool,
-        /// Send buffers lie on large pages.
-        large_pages: bool,
+        /// What is switched off.
+        without: Option<Saving>,
     },
     /// A socket of this kernel.
     Linux {
@@ -35,12 +44,10 @@ pub enum LiveSender {
 }
 
 /// Names, as a person writes them.
-const NAMES: [(&str, LiveSender); 8] = [
+const NAMES: [(&str, LiveSender); 9] = [
     ("offload", LiveSender::usual(Driver::Packet, true)),
-    (
-        "small-pages",
-        LiveSender::Simplified { driver: Driver::Packet, offload: true, large_pages: false },
-    ),
+    ("short-units", LiveSender::without(Saving::LongUnits)),
+    ("small-pages", LiveSender::without(Saving::LargePages)),
     ("frames", LiveSender::usual(Driver::Packet, false)),
     ("xdp", LiveSender::usual(Driver::Xdp, false)),
     ("tap", LiveSender::usual(Driver::Tap, true)),
@@ -52,13 +59,23 @@ const NAMES: [(&str, LiveSender); 8] = [
 impl LiveSender {
     /// The simplified TCP with this driver.
     pub const fn usual(driver: Driver, offload: bool) -> LiveSender {
-        LiveSender::Simplified { driver, offload, large_pages: true }
+        LiveSender::Simplified { driver, offload, without: None }
+    }
+
+    /// The usual one with offload, without one of its savings: what that brings is measured by turns.
+    const fn without(saving: Saving) -> LiveSender {
+        let without = Some(saving);
+        LiveSender::Simplified { driver: Driver::Packet, offload: true, without }
     }
 
     /// Tells a link to be; sockets have none.
     pub fn set_up(self, setup: &mut RawSetup) {
-        if let LiveSender::Simplified { offload, large_pages, .. } = self {
-            (setup.offload, setup.large_pages) = (offload, large_pages);
+        let LiveSender::Simplified { offload, without, .. } = self else { return };
+        setup.offload = offload;
+        match without {
+            None => {}
+            Some(Saving::LongUnits) => setup.unit = 1 << 16,
+            Some(Saving::LargePages) => setup.large_pages = false,
         }
     }
 
