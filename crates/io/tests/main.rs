@@ -9,6 +9,7 @@ mod interfaces;
 mod loopback;
 mod raw;
 mod raw_streams;
+mod raw_units;
 mod spead;
 mod spead_chunks;
 mod spead_differences;

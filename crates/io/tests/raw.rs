@@ -71,8 +71,8 @@ fn byte(at: u64) -> u8 {
 }
 
 /// Where a reader stops, and for how long.
-type Pause = (u64, Duration);
-const NO_PAUSE: Pause = (u64::MAX, Duration::ZERO);
+pub(crate) type Pause = (u64, Duration);
+pub(crate) const NO_PAUSE: Pause = (u64::MAX, Duration::ZERO);
 const PAUSE: Pause = (30 << 20, Duration::from_millis(500));
 
 /// Reads `total` bytes or to the end; every byte must be the pattern. The end is an error: RST.
@@ -110,11 +110,11 @@ fn read_within(
 }
 
 /// Bytes of a transfer, and those of statement 51.
-const SOME: u64 = 64 << 20;
-const GIGABYTE: u64 = 1_000_000_000;
+pub(crate) const SOME: u64 = 64 << 20;
+pub(crate) const GIGABYTE: u64 = 1_000_000_000;
 
 /// Fragments of 2048 bytes, with a reader that pauses in the middle.
-fn transfer_over(
+pub(crate) fn transfer_over(
     veth: &Veth,
     offload: bool,
     fault: &str,
