@@ -181,7 +181,7 @@ fn the_readout_unit_is_measured_beside_a_reader_that_discards() {
         (["--link", "200Mbps"], "none; a limit needs --sender offload or frames"),
         (["--link", "fast"], "link = fast"),
         (["--mtu", "1500"], "a --sender of the simplified TCP"),
-        (["--buffer", "1MiB"], "a --sender of the simplified TCP"),
+        (["--buffer", "2MiB"], "a --sender of the simplified TCP"),
         (["--sender", "linux-nodelay"], "linux, offload, frames, xdp, tap or tap-frames"),
     ] {
         let said = say(&[&words[..], &wrong].concat());

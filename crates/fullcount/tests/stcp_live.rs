@@ -45,7 +45,7 @@ fn every_sender_carries_fragments_to_linux() {
     let words = [&words[..], &["--time", "200ms", "--senders", names]].concat();
     let mut tries = (0..TRIES).map(|_| {
         let (_, rows, _) = rows(&words);
-        assert_eq!(rows.len(), 14, "{rows:?}");
+        assert_eq!(rows.len(), 18, "{rows:?}");
         rows
     });
     let carried = |row: &Value| row["gbps"].as_f64().unwrap() > 0.0;
