@@ -135,9 +135,9 @@ impl RawLink {
         Ok(RawLink {
             mac: setup.mac.unwrap_or([2, 0, a, b, c, d]),
             ways: [way(0)?, way(1)?],
+            unit: if port.is_in_memory() { SHORT_UNIT } else { port::unit(&setup) },
             port,
             most,
-            unit: port::unit(&setup),
             blocked: None,
             buffers: SendBuffers::new(setup.large_pages),
             setup,
@@ -518,3 +518,6 @@ impl RawLink {
         })
     }
 }
+
+#[cfg(test)]
+mod unit_tests;
