@@ -54,7 +54,7 @@ use crate::frames::FramesError;
 
 /// Bytes of payload in a batch of frames: 0.8 ms at 10 Gb/s, so that acknowledgements are not kept waiting.
 const MOST_BYTES: usize = 1 << 20;
-/// What a unit has beside its payload at most, and one byte.
+/// What a unit has beside its payload at most (Ethernet, IP, TCP), and one byte: the kernel wants it shorter than what the interface takes.
 const UNIT_HEADERS: u32 = 14 + 20 + 60 + 1;
 /// An interface that takes no unit of more than 64 KiB for so long, ns, has no memory for one in as few pieces.
 const BLOCKED: u64 = 10_000_000;
@@ -370,9 +370,9 @@ impl RawLink {
         self.look_for_neighbours(now);
         let mss = u32::from(self.streams.first().map_or(1460, |s| s.sender.settings().mss()));
         let quantum = if self.setup.offload { u32::MAX } else { mss };
-        // Headers of Ethernet, IP and TCP; the kernel wants it shorter than what the interface takes.
-        let whole = self.file.is_none() && self.ways[0].is_none();
-        let unit = if whole { self.unit } else { SHORT_UNIT } - UNIT_HEADERS;
+        // Files and faults take frames of one IP packet.
+        let long = self.file.is_none() && self.ways[0].is_none();
+        let unit = if long { self.unit } else { SHORT_UNIT } - UNIT_HEADERS;
         let mut idle = 0;
         while self.batch.open(MOST_BYTES) && idle < self.streams.len() {
             let Some((at, credit)) = self.turns.next(self.streams.len(), quantum) else { return };

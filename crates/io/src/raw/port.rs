@@ -44,6 +44,11 @@ pub(super) fn mtu(setup: &RawSetup) -> Option<usize> {
     asked?.ok().map(|about| about.mtu)
 }
 
+#[cfg(not(target_os = "linux"))]
+pub(super) fn mtu(_: &RawSetup) -> Option<usize> {
+    None
+}
+
 /// Longest unit, bytes with headers: what the setup says, and the interface takes.
 pub(super) fn unit(setup: &RawSetup) -> u32 {
     let takes = match setup.driver {
@@ -53,11 +58,6 @@ pub(super) fn unit(setup: &RawSetup) -> u32 {
         _ => None,
     };
     setup.unit.min(takes.unwrap_or(SHORT_UNIT)).max(SHORT_UNIT)
-}
-
-#[cfg(not(target_os = "linux"))]
-pub(super) fn mtu(_: &RawSetup) -> Option<usize> {
-    None
 }
 
 impl Port {

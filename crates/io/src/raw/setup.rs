@@ -8,7 +8,8 @@ use crate::frames::FramesError;
 
 /// Most streams of one link.
 pub const MOST_STREAMS: usize = 1024;
-/// Longest unit unless the setup says another. A quarter of a send buffer of 1 MiB: with longer ones the sender waits for whole buffers.
+/// Longest unit unless the setup says another. Without a limit it has 1.2 of the rate of units of 64 KiB (docs/results/stcp-sweep-64k.md); longer
+/// ones were not measured.
 pub const UNIT: u32 = 256 << 10;
 /// Longest unit that is one IP packet, and that every interface with offload takes.
 pub(super) const SHORT_UNIT: u32 = 1 << 16;

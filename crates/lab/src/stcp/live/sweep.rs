@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use fullcount_io::host::unit::longest_unit;
 use fullcount_io::raw::UNIT;
 use fullcount_stcp::Strategy;
 use serde_json::json;
@@ -79,7 +80,8 @@ impl StcpSweep {
         tell: Tell,
     ) -> Result<LiveFound, LabError> {
         record.parameter("mtu", self.mtu).parameter("send_buffer", self.buffer);
-        record.parameter("unit_without_limit", UNIT);
+        // A kernel before 6.3 tells of none, and its links keep 64 KiB.
+        record.parameter("unit_without_limit", longest_unit("lo").map(|_| UNIT));
         record.parameter("tcp_congestion_control", CONTROL);
         record.parameter("seconds", self.time.as_secs_f64()).parameter("repeats", self.repeats);
         let tape = FrameTape::create(self.frames_to.as_ref())?;
