@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use fullcount_broker::BrokerCluster;
+use fullcount_broker::{BrokerCluster, CLASSES};
 
 use crate::command::Job;
 use crate::{place, setup};
@@ -65,11 +65,21 @@ fn serve(brokers: usize, fresh: bool) -> Result<(), String> {
     }
 }
 
-/// The folder of the jars, fetched first if need be.
+/// The folder of the jars, fetched first if need be, with Java's archive of their classes beside it.
 ///
 /// # Errors
 /// What Maven said no to.
 pub fn jars() -> Result<PathBuf, String> {
+    let jars = fetched_jars()?;
+    // Brokers start without it as well, only more slowly.
+    let by_hand = jars.with_file_name("for-classes");
+    if let Err(error) = BrokerCluster::archive_classes(&jars, &by_hand) {
+        println!("no archive of Kafka's classes: {error}");
+    }
+    Ok(jars)
+}
+
+fn fetched_jars() -> Result<PathBuf, String> {
     let folder = place::target().join("kafka");
     let jars = folder.join("jars");
     let dependency = |group: &str, artifact: &str| {
@@ -104,6 +114,8 @@ pub fn jars() -> Result<PathBuf, String> {
     if !end.ok {
         return Err(format!("mvn could not fetch Apache Kafka: {}", end.phrase));
     }
+    // An archive of other jars is of no use.
+    let _ = fs::remove_file(folder.join(CLASSES));
     write(&stamp)?;
     Ok(jars)
 }

@@ -24,6 +24,9 @@ const READY: &str = "Kafka Server started";
 /// Memory of one broker, for the suite runs several at a time; and only the quick compiler and collector, with which a
 /// broker starts in two thirds of the time.
 const JAVA: [&str; 3] = ["-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"];
+/// File beside the folder of the jars: Java's archive of the classes that a broker loads, with which it starts in three fifths of the
+/// time and of the processor's (1.8 s in place of 2.9 s, 1.2 s in place of 2.0 s).
+pub const CLASSES: &str = "classes.jsa";
 /// Longest start of one broker, on a machine that compiles at the same time.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Text of Java's exception for a port that somebody else has.
@@ -35,6 +38,8 @@ const ATTEMPTS: usize = 3;
 pub struct BrokerCluster {
     libs: PathBuf,
     place: Place,
+    /// Java's option for the archive of classes.
+    archive: Option<String>,
     brokers: Vec<Broker>,
 }
 
@@ -212,7 +217,11 @@ impl BrokerCluster {
             .map(|(id, (_, controller))| format!("{id}@{}:{controller}", place.address))
             .collect();
         let voters = voters.join(",");
-        let mut cluster = BrokerCluster { libs: libs.to_path_buf(), place, brokers: Vec::new() };
+        let classes = libs.with_file_name(CLASSES);
+        let archive =
+            classes.exists().then(|| format!("-XX:SharedArchiveFile={}", classes.display()));
+        let (libs, brokers) = (libs.to_path_buf(), Vec::new());
+        let mut cluster = BrokerCluster { libs, place, archive, brokers };
         for (id, ((port, controller), guarded)) in (1..).zip(ports.into_iter().zip(guarded)) {
             let folder = folder.join(format!("broker-{id}"));
             let put = |name: &str, text: String| {
@@ -244,6 +253,34 @@ impl BrokerCluster {
             self.wait(n)?;
         }
         Ok(())
+    }
+
+    /// Makes the archive of classes beside `libs` if there is none: a broker starts in `folder`, which is deleted, and ends. Java takes no
+    /// archive that another Java or other jars have made, and starts without.
+    ///
+    /// # Errors
+    /// What did not start, or Java made no archive.
+    #[allow(dead_code, reason = "not every user of this file fetches jars")]
+    pub fn archive_classes(libs: &Path, folder: &Path) -> Result<(), String> {
+        let archive = libs.with_file_name(CLASSES);
+        if archive.exists() {
+            return Ok(());
+        }
+        let place = Place { address: "127.0.0.1".to_owned(), ..Place::default() };
+        let mut cluster = BrokerCluster::lay_out(place, libs, folder, 1, None)?;
+        let made = folder.join(CLASSES);
+        cluster.archive = Some(format!("-XX:ArchiveClassesAtExit={}", made.display()));
+        cluster.start_all()?;
+        // Java writes it when it ends by itself.
+        cluster.signal(0, "-TERM")?;
+        let start = Instant::now();
+        while cluster.ended().is_none() && start.elapsed() < PATIENCE {
+            thread::sleep(Duration::from_millis(50));
+        }
+        drop(cluster);
+        let done = fs::rename(&made, &archive).map_err(|e| format!("{}: {e}", made.display()));
+        let _ = fs::remove_dir_all(folder);
+        done
     }
 
     /// `host:port` of all brokers, with commas between them.
@@ -318,6 +355,7 @@ impl BrokerCluster {
             folder.join("log4j.properties").display()
         ))
         .args(JAVA)
+        .args(&self.archive)
         .arg("-cp")
         .arg(self.libs.join("*"))
         .stdin(Stdio::null());
@@ -480,5 +518,28 @@ mod tests {
         assert!(told.contains(&taken), "{told}");
         assert_eq!(told.lines().count(), 16);
         assert!(told.ends_with("end 39 (kafka.server)"));
+    }
+
+    #[test]
+    fn an_archive_of_classes_that_is_there_is_used_and_kept() {
+        let folder = std::env::temp_dir().join(format!("fullcount-broker-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let (libs, archive) = (folder.join("jars"), folder.join(CLASSES));
+        let options = || {
+            let place = Place { address: "127.0.0.1".to_owned(), ..Place::default() };
+            let cluster = BrokerCluster::lay_out(place, &libs, &folder, 0, None).unwrap();
+            let java = cluster.java(&folder);
+            java.get_args().map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>()
+        };
+        let without = options();
+        fs::write(&archive, "of another Java").unwrap();
+        let made = BrokerCluster::archive_classes(&libs, &folder.join("broker"));
+        let with = options();
+        let kept = fs::read_to_string(&archive).unwrap();
+        fs::remove_dir_all(&folder).unwrap();
+        assert_eq!((made, kept.as_str()), (Ok(()), "of another Java"));
+        let option = format!("-XX:SharedArchiveFile={}", archive.display());
+        assert!(with.contains(&option) && !without.contains(&option), "{with:?}");
+        assert_eq!(with.len(), without.len() + 1);
     }
 }
