@@ -8,7 +8,8 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
-use crate::command::{Job, Show};
+use super::linted::{self, Lints};
+use crate::command::{Job, Show, show};
 use crate::place;
 
 /// One executable with tests.
@@ -37,23 +38,26 @@ impl Binary {
     }
 }
 
-/// Builds all test binaries of the workspace, and the examples that tests start.
+/// Builds all targets of the workspace: test binaries, programs and examples that tests start, and benches, since lints look at all.
+/// What lints say is shown and counted.
 ///
 /// # Errors
 ///
 /// How cargo ended, or a binary that does not list its tests.
-pub fn build() -> Result<Vec<Binary>, String> {
+pub fn build(lints: &mut Lints) -> Result<Vec<Binary>, String> {
     let mut found = Vec::new();
-    // A feature set or a profile of its own would compile HDF5 and librdkafka again: it is that of clippy and `cargo test`.
-    let end = Job::cargo(&["test", "--workspace", "--no-run"])
-        .args(["--message-format=json-render-diagnostics"])
-        .run_reading(|line| match line.starts_with('{') {
-            true => {
-                found.extend(artifact(line));
-                Show::No
-            }
-            false => Show::Yes,
-        });
+    // A feature set or a profile of its own would compile HDF5 and librdkafka again: it is that of `cargo test`.
+    let job = Job::cargo(&["test", "--workspace", "--all-targets", "--no-run"]);
+    let job = linted::by_clippy(job.args(["--message-format=json"]));
+    let end = job.run_reading(|line| {
+        let message: Value = match line.starts_with('{').then(|| serde_json::from_str(line)) {
+            Some(Ok(message)) => message,
+            _ => return Show::Yes,
+        };
+        found.extend(artifact(&message));
+        lints.read(&message).iter().for_each(|text| show(text));
+        Show::No
+    });
     if !end.ok {
         return Err(format!("the tests do not build: {}", end.phrase));
     }
@@ -64,15 +68,15 @@ pub fn build() -> Result<Vec<Binary>, String> {
     Ok(found)
 }
 
-/// An executable with tests, if this message of cargo is about one.
-fn artifact(line: &str) -> Option<Binary> {
-    let message: Value = serde_json::from_str(line).ok()?;
+/// An executable with tests, if this message of cargo is about one. A bench has none.
+fn artifact(message: &Value) -> Option<Binary> {
     let is_test = message["profile"]["test"].as_bool()?;
     let executable = PathBuf::from(message["executable"].as_str().filter(|_| is_test)?);
     let manifest = PathBuf::from(message["manifest_path"].as_str()?);
+    let kind = message["target"]["kind"][0].as_str().filter(|kind| *kind != "bench")?;
     Some(Binary {
         folder: manifest.parent()?.to_path_buf(),
-        kind: message["target"]["kind"][0].as_str()?.to_owned(),
+        kind: kind.to_owned(),
         name: message["target"]["name"].as_str()?.to_owned(),
         executable,
         tests: Vec::new(),
@@ -94,22 +98,29 @@ fn list(binary: &Binary) -> Result<Vec<String>, String> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
     fn executables_with_tests_are_taken_from_what_cargo_says() {
-        let line = |test: bool, executable: &str| {
-            format!(
-                r#"{{"reason":"compiler-artifact","manifest_path":"/w/crates/io/Cargo.toml",
-                "target":{{"kind":["lib"],"name":"fullcount_io"}},"profile":{{"test":{test}}},"executable":{executable}}}"#
-            )
+        let line = |test: bool, executable: Option<&str>, kind: &str| {
+            json!({
+                "reason": "compiler-artifact",
+                "manifest_path": "/w/crates/io/Cargo.toml",
+                "target": {"kind": [kind], "name": "fullcount_io"},
+                "profile": {"test": test},
+                "executable": executable,
+            })
         };
-        let binary = artifact(&line(true, "\"/w/target/debug/deps/io-1f\"")).unwrap();
+        let file = Some("/w/target/debug/deps/io-1f");
+        let binary = artifact(&line(true, file, "lib")).unwrap();
         let of = (binary.package(), binary.kind.as_str(), binary.name.as_str());
         assert_eq!(of, ("io".to_owned(), "lib", "fullcount_io"));
-        // A library is no executable, and a program has no tests.
-        assert_eq!(artifact(&line(true, "null")), None);
-        assert_eq!(artifact(&line(false, "\"/w/target/debug/fullcount\"")), None);
-        assert_eq!(artifact(r#"{"reason":"build-finished","success":true}"#), None);
+        // A library is no executable, and neither a program nor a bench has tests.
+        assert_eq!(artifact(&line(true, None, "lib")), None);
+        assert_eq!(artifact(&line(false, file, "bin")), None);
+        assert_eq!(artifact(&line(true, file, "bench")), None);
+        assert_eq!(artifact(&json!({"reason": "build-finished", "success": true})), None);
     }
 }

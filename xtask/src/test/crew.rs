@@ -56,7 +56,7 @@ pub fn run(
     tell: impl Fn(Job) -> Job + Sync,
 ) -> (Tally, Vec<Line>) {
     let room = TESTS_A_PROCESSOR * thread::available_parallelism().map_or(1, usize::from);
-    let (alone, beside): (Vec<&Piece>, Vec<&Piece>) = pieces.iter().partition(|p| p.alone());
+    let (alone, beside): (Vec<&Piece>, Vec<&Piece>) = pieces.iter().partition(|p| p.alone);
     let state = State {
         pieces: beside.into_iter().rev().collect(),
         others,
@@ -200,7 +200,8 @@ mod tests {
             executable: program.into(),
             tests: tests.clone(),
         };
-        (binary, Piece { binary: 0, label: program.to_owned(), file: "sh".to_owned(), tests })
+        let (label, file) = (program.to_owned(), "sh".to_owned());
+        (binary, Piece { binary: 0, label, file, tests, alone: false })
     }
 
     #[test]

@@ -21,22 +21,32 @@ pub struct Piece {
     /// The name of the file: of the module, or of a binary without modules.
     pub file: String,
     pub tests: Vec<String>,
+    /// Whether nothing may run beside it.
+    pub alone: bool,
 }
 
 /// Tests at the same time in one piece: they wait for brokers, browsers and drains more than they compute.
 const THREADS: usize = 2;
 
-/// Files whose tests get the machine for themselves, one test at a time, when all others are done.
-const ALONE: [(&str, &str); 5] = [
+/// Tests that get the machine for themselves, one at a time, when all others are done: of a file, those whose name has this word.
+const ALONE: [(&str, &str, &str); 7] = [
     (
         "places",
+        "",
         "sets the backlog of the whole host to one packet, and reads the host's counters of drops",
     ),
-    ("advise_root", "changes settings of the whole host for a moment"),
-    ("write_live", "a million events a second through everything: a rate"),
-    ("lab_cores", "measures what each processor costs the others"),
-    ("lab_spead", "a tuner follows the rate that arrives within a second"),
+    ("advise_root", "", "changes settings of the whole host for a moment"),
+    ("write_live", "", "a million events a second through everything: a rate"),
+    ("lab_cores", "", "measures what each processor costs the others"),
+    ("lab_spead", "tuner", "follows the rate that arrives within a second"),
+    ("lab_spead", "without_a_lost_heap", "compares rates of trials that follow each other"),
+    ("lab_spead", "re_requests", "asks for heaps again within milliseconds"),
 ];
+
+/// Whether the test of the file is one of them.
+fn alone(file: &str, test: &str) -> bool {
+    ALONE.iter().any(|(of, word, _)| *of == file && test.contains(word))
+}
 
 /// Files whose tests run one after the other, beside other files. What they close must be free at once, and a process that
 /// another test of theirs just starts holds all that is open until it has become another program.
@@ -52,8 +62,9 @@ const ONE_BY_ONE: [(&str, &str); 2] = [
 ];
 
 /// Files that take longest, longest first: they begin first, so that none of them is the only one left at the end.
-const LONGEST: [&str; 11] = [
+const LONGEST: [&str; 12] = [
     "kafka_faults",
+    "lab_spead",
     "kafka_exact",
     "kafka_group",
     "kafka_scale",
@@ -67,15 +78,10 @@ const LONGEST: [&str; 11] = [
 ];
 
 impl Piece {
-    /// Whether nothing may run beside it.
-    pub fn alone(&self) -> bool {
-        ALONE.iter().any(|(name, _)| *name == self.file)
-    }
-
     /// Tests at the same time.
     pub fn threads(&self) -> usize {
         let one_by_one = ONE_BY_ONE.iter().any(|(name, _)| *name == self.file);
-        if self.alone() || one_by_one { 1 } else { self.tests.len().clamp(1, THREADS) }
+        if self.alone || one_by_one { 1 } else { self.tests.len().clamp(1, THREADS) }
     }
 }
 
@@ -94,27 +100,37 @@ pub fn cut(binaries: &[Binary]) -> Vec<Piece> {
                 }
                 None => (format!("{package} {}", binary.kind), binary.name.as_str()),
             };
-            match pieces.iter_mut().find(|piece| piece.binary == at && piece.file == file) {
+            let alone = alone(file, test);
+            let is_its = |piece: &&mut Piece| {
+                piece.binary == at && piece.file == file && piece.alone == alone
+            };
+            match pieces.iter_mut().find(is_its) {
                 Some(piece) => piece.tests.push(test.clone()),
                 None => {
                     let (file, tests) = (file.to_owned(), vec![test.clone()]);
-                    pieces.push(Piece { binary: at, label, file, tests });
+                    pieces.push(Piece { binary: at, label, file, tests, alone });
                 }
             }
         }
     }
     let rank = |piece: &Piece| {
         let long = LONGEST.iter().position(|name| *name == piece.file);
-        (piece.alone(), long.unwrap_or(LONGEST.len()), usize::MAX - piece.tests.len())
+        (piece.alone, long.unwrap_or(LONGEST.len()), usize::MAX - piece.tests.len())
     };
     pieces.sort_by_key(rank);
     pieces
 }
 
-/// Names of the lists that no piece has.
-pub fn unknown(pieces: &[Piece]) -> Vec<&'static str> {
-    let listed = ALONE.iter().chain(&ONE_BY_ONE).map(|(name, _)| *name).chain(LONGEST);
-    listed.filter(|name| !pieces.iter().any(|piece| piece.file == *name)).collect()
+/// Names of the lists that no piece has: of a file, or of tests that the file does not have.
+pub fn unknown(pieces: &[Piece]) -> Vec<String> {
+    let listed = ONE_BY_ONE.iter().map(|(name, _)| *name).chain(LONGEST);
+    let files = listed.filter(|name| !pieces.iter().any(|piece| piece.file == *name));
+    let has = |(file, word, _): &&(&str, &str, &str)| {
+        let of_file = |piece: &&Piece| piece.alone && piece.file == *file;
+        pieces.iter().filter(of_file).any(|piece| piece.tests.iter().any(|t| t.contains(word)))
+    };
+    let tests = ALONE.iter().filter(|of| !has(of)).map(|(file, word, _)| format!("{file} {word}"));
+    files.map(str::to_owned).chain(tests).collect()
 }
 
 /// Files with tests of which no piece runs one: a file that its crate's `tests/main.rs` does not name is compiled by nobody.
@@ -157,23 +173,29 @@ mod tests {
         let binaries = [
             binary("core", "lib", "fullcount_core", &["time::tests::a", "bytes::tests::b"]),
             binary("fullcount", "test", "scenarios", &["places::c", "raw::d", "raw::deep::e"]),
+            binary("fullcount", "test", "scenarios", &["lab_spead::a", "lab_spead::the_tuner"]),
             binary("io", "test", "allocations", &["f"]),
         ];
         let pieces = cut(&binaries);
         let seen: Vec<(&str, usize, usize, bool)> = pieces
             .iter()
-            .map(|p| (p.label.as_str(), p.tests.len(), p.threads(), p.alone()))
+            .map(|p| (p.label.as_str(), p.tests.len(), p.threads(), p.alone))
             .collect();
         assert_eq!(
             seen,
             [
                 ("fullcount scenarios::raw", 2, 2, false),
                 ("core lib", 2, 2, false),
+                ("fullcount scenarios::lab_spead", 1, 1, false),
                 ("io allocations", 1, 1, false),
                 ("fullcount scenarios::places", 1, 1, true),
+                ("fullcount scenarios::lab_spead", 1, 1, true),
             ]
         );
-        assert!(unknown(&pieces).contains(&"kafka_faults") && !unknown(&pieces).contains(&"raw"));
+        let unknown = unknown(&pieces);
+        let says = |name: &str| unknown.iter().any(|unknown| unknown == name);
+        assert!(says("kafka_faults") && says("lab_spead re_requests") && says("write_live "));
+        assert!(!says("raw") && !says("places ") && !says("lab_spead tuner"), "{unknown:?}");
     }
 
     #[test]

@@ -3,10 +3,12 @@
 //! Refuses any warning.
 
 use std::fs;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use fullcount_broker::BrokerCluster;
 
 use super::crew::{self, Other};
+use super::linted::{self, Lints};
 use super::pieces::{self, Piece};
 use super::{Host, binaries, cost, portable};
 use crate::command::{End, Job};
@@ -30,7 +32,15 @@ pub fn format(_: &Host) -> Tally {
     check("cargo fmt", &Job::cargo(&["fmt", "--all", "--check", "--", "--color", "never"]).run())
 }
 
-pub fn clippy(_: &Host) -> Tally {
+fn lock(lints: &Mutex<Option<Lints>>) -> MutexGuard<'_, Option<Lints>> {
+    lints.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What lints said in the build of the tests; without one clippy reads all targets for itself.
+pub fn clippy(host: &Host) -> Tally {
+    if let Some(tally) = lock(&host.lints).take().and_then(|lints| lints.tally()) {
+        return tally;
+    }
     let job = Job::cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]);
     check("cargo clippy", &job.run())
 }
@@ -68,8 +78,10 @@ pub fn test(host: &Host) -> Tally {
     if let Err(reason) = setup::rust_target(portable::BARE) {
         println!("{} is not to be had: {reason}", portable::BARE);
     }
-    let (built, cost) = cost::measured(binaries::build);
+    let mut lints = Lints::default();
+    let (built, cost) = cost::measured(|| binaries::build(&mut lints));
     host.notes.part("build", cost);
+    *lock(&host.lints) = Some(lints);
     let built = match built {
         Ok(built) => built,
         Err(error) => return Tally::fail(error),
@@ -87,6 +99,7 @@ pub fn test(host: &Host) -> Tally {
     }
     let job =
         Job::cargo(&["test", "--workspace", "--doc", "--no-fail-fast", "--", "--show-output"]);
+    let job = linted::by_clippy(job);
     let mut others = vec![Other::Cargo { label: "doc tests", job: job.into() }];
     others.push(Other::Step(Box::new(|| host.beside.run(host))));
     let broker = Broker::start(host);
@@ -106,7 +119,7 @@ pub fn some(
     (times, faults): (u32, Option<u32>),
     chosen: impl Fn(&str, &str) -> bool,
 ) -> Tally {
-    let (built, cost) = cost::measured(binaries::build);
+    let (built, cost) = cost::measured(|| binaries::build(&mut Lints::default()));
     host.notes.part("build", cost);
     let built = match built {
         Ok(built) => built,
@@ -172,6 +185,7 @@ mod tests {
             label: label.to_owned(),
             file: String::new(),
             tests: Vec::new(),
+            alone: false,
         };
         let pieces = [of("a"), of("b")];
         assert_eq!(round(&pieces, 1, 1), pieces);

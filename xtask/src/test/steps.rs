@@ -35,7 +35,7 @@ pub struct Step {
 
 /// Steps that a whole run makes beside the tests: compilers fill what these leave of the processors. With names, and with `--quick`, each
 /// has its turn.
-pub const BESIDE_TESTS: [&str; 2] = ["clippy", "trace"];
+pub const BESIDE_TESTS: [&str; 1] = ["trace"];
 /// The same beside all other deep steps: it needs one processor for minutes.
 pub const BESIDE_DEEP: [&str; 1] = ["miri"];
 
@@ -56,13 +56,6 @@ pub static STEPS: [Step; 19] = [
         &[],
         house::check,
     ),
-    step(
-        "clippy",
-        "clippy over all targets; a warning is an error",
-        When::Quick,
-        NATIVE,
-        rust::clippy,
-    ),
     Step {
         wants: &[
             setup::PYTHON,
@@ -82,6 +75,13 @@ pub static STEPS: [Step; 19] = [
         ],
         ..step("test", "all Rust tests", When::Quick, NATIVE, rust::test)
     },
+    step(
+        "clippy",
+        "clippy over all targets, while `test` builds them; a warning is an error",
+        When::Quick,
+        NATIVE,
+        rust::clippy,
+    ),
     Step {
         leaves: &[trace::FOLDER],
         ..step(
