@@ -38,8 +38,8 @@ impl Binary {
     }
 }
 
-/// Builds all targets of the workspace: test binaries, programs and examples that tests start, and benches, since lints look at all.
-/// What lints say is shown and counted.
+/// Builds all test binaries of the workspace, and the programs and examples that tests start; benches as well, since lints look at
+/// all targets. What lints say is shown and counted.
 ///
 /// # Errors
 ///
@@ -47,19 +47,23 @@ impl Binary {
 pub fn build(lints: &mut Lints) -> Result<Vec<Binary>, String> {
     let mut found = Vec::new();
     // A feature set or a profile of its own would compile HDF5 and librdkafka again: it is that of `cargo test`.
-    let job = Job::cargo(&["test", "--workspace", "--all-targets", "--no-run"]);
-    let job = linted::by_clippy(job.args(["--message-format=json"]));
-    let end = job.run_reading(|line| {
-        let message: Value = match line.starts_with('{').then(|| serde_json::from_str(line)) {
-            Some(Ok(message)) => message,
-            _ => return Show::Yes,
-        };
-        found.extend(artifact(&message));
-        lints.read(&message).iter().for_each(|text| show(text));
-        Show::No
-    });
-    if !end.ok {
-        return Err(format!("the tests do not build: {}", end.phrase));
+    // With all targets at once an example is built for its unit tests, and there is no program of it.
+    for targets in [&[][..], &["--benches"]] {
+        let job = Job::cargo(&["test", "--workspace", "--no-run"]).args(targets);
+        let job = linted::by_clippy(job.args(["--message-format=json"]));
+        let end = job.run_reading(|line| {
+            let message: Value = match line.starts_with('{').then(|| serde_json::from_str(line)) {
+                Some(Ok(message)) => message,
+                _ => return Show::Yes,
+            };
+            let binary = artifact(&message).filter(|binary| !found.contains(binary));
+            found.extend(binary);
+            lints.read(&message).iter().for_each(|text| show(text));
+            Show::No
+        });
+        if !end.ok {
+            return Err(format!("the tests do not build: {}", end.phrase));
+        }
     }
     for binary in &mut found {
         binary.tests = list(binary)?;

@@ -184,12 +184,12 @@ mod tests {
         assert_eq!(
             seen,
             [
+                ("fullcount scenarios::lab_spead", 1, 1, false),
                 ("fullcount scenarios::raw", 2, 2, false),
                 ("core lib", 2, 2, false),
-                ("fullcount scenarios::lab_spead", 1, 1, false),
                 ("io allocations", 1, 1, false),
-                ("fullcount scenarios::places", 1, 1, true),
                 ("fullcount scenarios::lab_spead", 1, 1, true),
+                ("fullcount scenarios::places", 1, 1, true),
             ]
         );
         let unknown = unknown(&pieces);

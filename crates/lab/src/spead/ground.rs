@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 use std::path::Path;
 use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
 
 use fullcount_core::sim::{ChannelSetup, Spec};
@@ -17,6 +18,12 @@ use crate::namespace::{Layout, NamespaceError, NamespaceNetwork, TokenBucket, Ve
 
 /// Frame header and frame check sequence, bytes.
 const FRAME: f64 = 18.0;
+
+/// Ports of trials: below those that the system gives to connections.
+const FIRST_PORT: u32 = 17_148;
+const PORTS: u32 = 8000;
+/// Ports that trials of this process had.
+static TRIALS: AtomicU32 = AtomicU32::new(0);
 
 /// Why there is no place.
 #[derive(Debug, thiserror::Error)]
@@ -193,6 +200,14 @@ impl SpeadGround {
         }
     }
 
+    /// A port of the receiver's end at which nobody listens, and that no trial of this process had recently.
+    pub fn free_port(&self, link: usize, tcp: bool) -> u16 {
+        let next = || port(std::process::id(), TRIALS.fetch_add(1, Relaxed));
+        let free = (0..PORTS).map(|_| next()).find(|port| !self.listens(link, tcp, *port));
+        // With all of them taken the receiver says so.
+        free.unwrap_or_else(next)
+    }
+
     /// True if somebody listens at this port of the receiver's end.
     pub fn listens(&self, link: usize, tcp: bool, port: u16) -> bool {
         let tables = if tcp { ["tcp", "tcp6"] } else { ["udp", "udp6"] };
@@ -204,6 +219,13 @@ impl SpeadGround {
         let found = self.inside(link, false, read).unwrap_or_default();
         found.iter().any(|table| has_port(table, tcp, port))
     }
+}
+
+/// The port of a trial. Campaigns that run at the same time begin far from each other, since a port is taken only when its receiver has
+/// started.
+fn port(process: u32, trial: u32) -> u16 {
+    let at = process.wrapping_mul(997).wrapping_add(trial) % PORTS;
+    (FIRST_PORT + at) as u16
 }
 
 /// True if a table of sockets has the port: of TCP a listener.
@@ -225,6 +247,18 @@ pub fn spead_share(packet: usize) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn trials_have_ports_that_nobody_listens_at() {
+        let taken = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        let ground = SpeadGround::Loopback;
+        assert!(ground.listens(0, false, taken.local_addr().unwrap().port()));
+        let [one, two] = [ground.free_port(0, false), ground.free_port(0, false)];
+        assert!(one != two && !ground.listens(0, false, one) && !ground.listens(0, false, two));
+        // Two processes in a row are hundreds of trials apart.
+        assert!(port(4000, 0).abs_diff(port(4001, 0)) > 500);
+        assert_eq!((port(0, 0), port(0, PORTS - 1), port(0, PORTS)), (17_148, 25_147, 17_148));
+    }
 
     #[test]
     fn a_port_is_found_in_the_tables_of_sockets() {

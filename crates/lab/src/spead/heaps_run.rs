@@ -15,7 +15,6 @@ use super::ground::SpeadGround;
 use super::lossless::HEAP;
 use super::rights::TrialRights;
 use super::tables::failed;
-use super::trial::port;
 use crate::error::LabError;
 
 /// How long a receiver may take to open its port, and both to end.
@@ -107,7 +106,8 @@ impl HeapsRunner<'_> {
     /// # Errors
     /// A program that gives no result.
     pub fn run(&self, run: &HeapsRun) -> Result<HeapsRan, LabError> {
-        let (port, scheme) = (port(), if run.tcp { "tcp" } else { "udp" });
+        let port = self.ground.free_port(0, run.tcp);
+        let scheme = if run.tcp { "tcp" } else { "udp" };
         let at = (self.ground.address(0), port);
         let (mut receiver, _unread) = match &run.from {
             Some(keys) => {

@@ -7,7 +7,7 @@
 use std::io::Read as _;
 use std::net::{TcpListener, UdpSocket};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use fullcount_child::{Asked, ChildEnd, RunningChild};
@@ -27,9 +27,6 @@ const DRAINS: Duration = Duration::from_secs(2);
 const LOOK: Duration = Duration::from_millis(20);
 /// How long a program may take beyond its planned time.
 const GRACE: Duration = Duration::from_secs(60);
-/// The first port, and from trial to trial.
-const FIRST_PORT: usize = 17_148;
-const PORTS: usize = 8000;
 
 /// Who receives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,13 +87,6 @@ pub struct Runner<'a> {
     pub stop: Asked<'a>,
     /// Cores of the senders and of the receivers, by `taskset`; `None`: where the system puts them.
     pub cores: Option<[usize; 2]>,
-}
-
-static TRIALS: AtomicUsize = AtomicUsize::new(0);
-
-/// A port that no trial of this process had recently.
-pub(super) fn port() -> u16 {
-    (FIRST_PORT + TRIALS.fetch_add(1, Relaxed) % PORTS) as u16
 }
 
 fn unread(program: &str, ended: ChildEnd) -> TrialError {
@@ -207,7 +197,8 @@ impl Runner<'_> {
         links: &[usize],
         far: FarEnd,
     ) -> Result<HeapTrial, TrialError> {
-        let ports: Vec<u16> = links.iter().map(|_| port()).collect();
+        let free = |link: &usize| self.ground.free_port(*link, wish.tcp);
+        let ports: Vec<u16> = links.iter().map(free).collect();
         let (mut receivers, mut sinks) = (Vec::new(), Vec::new());
         for (&link, &port) in links.iter().zip(&ports) {
             match far {
