@@ -62,7 +62,7 @@ const ONE_BY_ONE: [(&str, &str); 2] = [
 ];
 
 /// Files that take longest, longest first: they begin first, so that none of them is the only one left at the end.
-const LONGEST: [&str; 12] = [
+const LONGEST: [&str; 14] = [
     "kafka_faults",
     "lab_spead",
     "kafka_exact",
@@ -75,6 +75,8 @@ const LONGEST: [&str; 12] = [
     "full_spool",
     "simulated",
     "write_peers",
+    "write_control",
+    "readout_page",
 ];
 
 impl Piece {
