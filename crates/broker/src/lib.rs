@@ -260,7 +260,6 @@ impl BrokerCluster {
     ///
     /// # Errors
     /// What did not start, or Java made no archive.
-    #[allow(dead_code, reason = "not every user of this file fetches jars")]
     pub fn archive_classes(libs: &Path, folder: &Path) -> Result<(), String> {
         let archive = libs.with_file_name(CLASSES);
         if archive.exists() {

@@ -16,7 +16,7 @@ use super::binaries::Binary;
 pub struct Piece {
     /// Index of its binary.
     pub binary: usize,
-    /// For people: `fullcount scenarios::kafka_faults`, `core lib`.
+    /// For people: `fullcount scenarios::kafka_faults`, `core lib`, `fullcount host::places, alone`.
     pub label: String,
     /// The name of the file: of the module, or of a binary without modules.
     pub file: String,
@@ -109,6 +109,7 @@ pub fn cut(binaries: &[Binary]) -> Vec<Piece> {
             match pieces.iter_mut().find(is_its) {
                 Some(piece) => piece.tests.push(test.clone()),
                 None => {
+                    let label = if alone { label + ", alone" } else { label };
                     let (file, tests) = (file.to_owned(), vec![test.clone()]);
                     pieces.push(Piece { binary: at, label, file, tests, alone });
                 }
@@ -190,8 +191,8 @@ mod tests {
                 ("fullcount scenarios::raw", 2, 2, false),
                 ("core lib", 2, 2, false),
                 ("io allocations", 1, 1, false),
-                ("fullcount scenarios::lab_spead", 1, 1, true),
-                ("fullcount scenarios::places", 1, 1, true),
+                ("fullcount scenarios::lab_spead, alone", 1, 1, true),
+                ("fullcount scenarios::places, alone", 1, 1, true),
             ]
         );
         let unknown = unknown(&pieces);

@@ -36,7 +36,7 @@ fn lock(lints: &Mutex<Option<Lints>>) -> MutexGuard<'_, Option<Lints>> {
     lints.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What lints said in the build of the tests; without one clippy reads all targets for itself.
+/// What lints said in the build of the tests; without one that came to its end clippy reads all targets for itself.
 pub fn clippy(host: &Host) -> Tally {
     if let Some(tally) = lock(&host.lints).take().and_then(|lints| lints.tally()) {
         return tally;
@@ -81,11 +81,12 @@ pub fn test(host: &Host) -> Tally {
     let mut lints = Lints::default();
     let (built, cost) = cost::measured(|| binaries::build(&mut lints));
     host.notes.part("build", cost);
-    *lock(&host.lints) = Some(lints);
     let built = match built {
         Ok(built) => built,
+        // Not all was linted.
         Err(error) => return Tally::fail(error),
     };
+    *lock(&host.lints) = Some(lints);
     let pieces = pieces::cut(&built);
     let listed = pieces::unknown(&pieces).into_iter();
     let mut tally = listed.fold(Tally::default(), |mut tally, name| {
