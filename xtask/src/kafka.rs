@@ -72,8 +72,8 @@ fn serve(brokers: usize, fresh: bool) -> Result<(), String> {
 pub fn jars() -> Result<PathBuf, String> {
     let jars = fetched_jars()?;
     // Brokers start without it as well, only more slowly.
-    let by_hand = jars.with_file_name("for-classes");
-    if let Err(error) = BrokerCluster::archive_classes(&jars, &by_hand) {
+    let once = jars.with_file_name(format!("for-classes-{}", std::process::id()));
+    if let Err(error) = BrokerCluster::archive_classes(&jars, &once) {
         println!("no archive of Kafka's classes: {error}");
     }
     Ok(jars)

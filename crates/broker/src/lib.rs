@@ -255,7 +255,7 @@ impl BrokerCluster {
         Ok(())
     }
 
-    /// Makes the archive of classes beside `libs` if there is none: a broker starts in `folder`, which is deleted, and ends. Java takes no
+    /// Makes the archive of classes beside `libs` if there is none: a broker starts in `folder`, which is deleted in any case, and ends. Java takes no
     /// archive that another Java or other jars have made, and starts without.
     ///
     /// # Errors
@@ -265,21 +265,30 @@ impl BrokerCluster {
         if archive.exists() {
             return Ok(());
         }
-        let place = Place { address: "127.0.0.1".to_owned(), ..Place::default() };
-        let mut cluster = BrokerCluster::lay_out(place, libs, folder, 1, None)?;
         let made = folder.join(CLASSES);
-        cluster.archive = Some(format!("-XX:ArchiveClassesAtExit={}", made.display()));
-        cluster.start_all()?;
-        // Java writes it when it ends by itself.
-        cluster.signal(0, "-TERM")?;
-        let start = Instant::now();
-        while cluster.ended().is_none() && start.elapsed() < PATIENCE {
-            thread::sleep(Duration::from_millis(50));
-        }
-        drop(cluster);
-        let done = fs::rename(&made, &archive).map_err(|e| format!("{}: {e}", made.display()));
+        let done = BrokerCluster::run_once(libs, folder, &made).and_then(|()| {
+            fs::rename(&made, &archive).map_err(|e| format!("{}: {e}", made.display()))
+        });
         let _ = fs::remove_dir_all(folder);
         done
+    }
+
+    /// Starts a broker that writes the classes which it has loaded to `made`, and ends it.
+    fn run_once(libs: &Path, folder: &Path, made: &Path) -> Result<(), String> {
+        let place = Place { address: "127.0.0.1".to_owned(), ..Place::default() };
+        let mut cluster = BrokerCluster::lay_out(place, libs, folder, 1, None)?;
+        cluster.archive = Some(format!("-XX:ArchiveClassesAtExit={}", made.display()));
+        cluster.start_all()?;
+        // Java writes them when it ends by itself.
+        cluster.signal(0, "-TERM")?;
+        let start = Instant::now();
+        while cluster.ended().is_none() {
+            if start.elapsed() >= PATIENCE {
+                return Err(format!("Java does not end within {} s", PATIENCE.as_secs()));
+            }
+            thread::sleep(Duration::from_millis(50));
+        }
+        Ok(())
     }
 
     /// `host:port` of all brokers, with commas between them.

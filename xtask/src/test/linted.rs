@@ -15,6 +15,7 @@ use std::sync::OnceLock;
 use serde_json::Value;
 
 use crate::command::Job;
+use crate::place;
 use crate::tally::Tally;
 
 /// What follows each argument in `CLIPPY_ARGS`.
@@ -25,7 +26,9 @@ fn driver() -> Option<&'static PathBuf> {
     static DRIVER: OnceLock<Option<PathBuf>> = OnceLock::new();
     DRIVER
         .get_or_init(|| {
-            let said = Command::new("rustc").args(["--print", "sysroot"]).output().ok()?;
+            let mut rustc = Command::new("rustc");
+            rustc.args(["--print", "sysroot"]).current_dir(place::root());
+            let said = rustc.output().ok()?;
             let sysroot = PathBuf::from(String::from_utf8(said.stdout).ok()?.trim());
             Some(sysroot.join("bin/clippy-driver")).filter(|path| path.is_file())
         })
@@ -113,9 +116,10 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("fullcount-linted-{}", std::process::id()));
         std::fs::create_dir_all(folder.join("src")).unwrap();
         let manifest = "[package]\nname = \"linted\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\
-                        [lints.clippy]\ntodo = \"deny\"\n[workspace]\n";
+                        [lints.clippy]\nneedless_return = \"deny\"\n[workspace]\n";
         std::fs::write(folder.join("Cargo.toml"), manifest).unwrap();
-        std::fs::write(folder.join("src/lib.rs"), "pub fn a() { todo!() }\n").unwrap();
+        std::fs::write(folder.join("src/lib.rs"), "pub fn a() -> u8 {\n    return 1;\n}\n")
+            .unwrap();
         let build = || {
             let (mut lints, mut shown) = (Lints::default(), String::new());
             let job = Job::cargo(&["build", "--offline", "--message-format=json"]);
@@ -131,7 +135,7 @@ mod tests {
         let both = [build(), build()];
         std::fs::remove_dir_all(&folder).unwrap();
         for (ok, lints, shown) in both {
-            assert!(ok && shown.contains("`todo` should not be present"), "{shown}");
+            assert!(ok && shown.contains("unneeded `return` statement"), "{shown}");
             assert_eq!((lints.warnings, lints.errors), (1, 0));
         }
     }
